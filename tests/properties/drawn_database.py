@@ -96,7 +96,7 @@ class Database:
     Attributes:
         groups: the first parts of the keys.
         chance: the lot.
-        server_moves, truncates, leaves_out, spoils, spoils_moves: features of the table and of its records.
+        server_moves, truncates, leaves_out, spoils: features of the table and of its records.
         rows: rows of the table.
         log: events in order.
     """
@@ -107,7 +107,6 @@ class Database:
     truncates: bool = False
     leaves_out: bool = False
     spoils: bool = False
-    spoils_moves: bool = True
     rows: dict[Key, Row] = field(default_factory=dict)
     log: list[Logged] = field(default_factory=list)
     moved: list[int] = field(default_factory=list)
@@ -205,7 +204,6 @@ class Database:
             left_out = self.chance.sample(same, self.chance.randint(0, len(same)))
             carried = [name for name in row if name not in left_out]
         spoiled = self._spoiled(carried) if self.spoils and op in "IU" and not load else {}
-        spoiled = {} if op == "U" and old_key != key and not self.spoils_moves else spoiled
         self.log.append(
             Logged(
                 number=len(self.log) + 1,

@@ -153,12 +153,11 @@ def came(table: DrawnTable) -> list[tuple[Logged, datetime | None]]:
 def changes_of(table: DrawnTable) -> list[Change]:
     """Return the accepted changes."""
     found: list[Change] = []
-    rows: dict[Key, list[Row]] = {}
+    rows: dict[Key, list[Row | None]] = {}  # None for one that came by a bad record
+    stale: dict[Key, Row] = {}  # what keys show of rows that left by one
     truncates: list[Change] = []
     for one, file_time in came(table):
         time = file_time if table.kind == "dms" else one.time
-        if one.spoiled and not (table.is_debezium and one.moves):
-            continue
         base = Change(
             key=one.key,
             sequence=(),
@@ -169,37 +168,62 @@ def changes_of(table: DrawnTable) -> list[Change]:
             event_time=one.time if table.order == "place" else None,
             source_time=time,
             of_move=one.moves,
+            bad=bool(one.spoiled),
         )
         if one.op == "T":
             truncates.append(base)
             rows.clear()
+            stale.clear()
             continue
         if one.op == "D":
             rows[one.key] = []
-            found.append(_timed(table, base, table.image(one)))
+            stale.pop(one.key, None)
+            found += _deletes(table, base, table.image(one))
             continue
         texts = one.texts
         if one.moves and one.old_key is not None:
             there = rows.get(one.old_key, [])
-            row = there.pop(0) if there else {}
-            texts = {name: texts.get(name, row.get(name)) for name in COLUMNS}
-            rows.setdefault(one.key, []).append(texts)
+            row = there.pop(0) if there else None
+            texts = {name: texts.get(name, (row or stale.get(one.old_key, {})).get(name)) for name in COLUMNS}
+            rows.setdefault(one.key, []).append(None if one.spoiled else texts)
+            # Of Debezium the delete is a record of its own.
+            is_bad = bool(one.spoiled) and not table.is_debezium
             image = table.image_of_move(one) if one.spoiled else texts
-            found.append(_timed(table, replace(base, key=one.old_key, deleted=True), image))
+            left = replace(base, key=one.old_key, deleted=True, bad=is_bad)
+            found += _deletes(table, left, image)
+            _leave(stale, one.old_key, row, is_bad=is_bad)
+        elif one.spoiled:
+            rows[one.key] = rows.get(one.key) or [None]
         else:
-            rows[one.key] = [{**(rows.get(one.key) or [{}])[-1], **texts}]
+            rows[one.key] = [{**((rows.get(one.key) or [None])[-1] or stale.get(one.key, {})), **texts}]
         if one.spoiled:
-            # Of a change of key the delete is a record of its own.
-            rows[one.key].pop()
+            found.append(base)
             continue
+        stale.pop(one.key, None)
         values = {name: _typed(name, text) for name, text in texts.items()}
         found.append(_timed(table, replace(base, values=values | {"h": one.key[0], "id": one.key[1]}), texts))
     emptied = [
-        replace(truncate, key=key)
+        replace(truncate, key=key, bad=key not in {change.key for change in older if not change.bad})
         for truncate in truncates
-        for key in {change.key for change in found if change.position < truncate.position}
+        for older in ([change for change in found if change.position < truncate.position],)
+        for key in {change.key for change in older}
     ]
     return [*found, *emptied]
+
+
+def _deletes(table: DrawnTable, change: Change, image: Mapping[str, str | None]) -> list[Change]:
+    """Return a delete; of Debezium its tombstone too, which tells no sequence."""
+    told = _timed(table, change, image)
+    is_alone = not table.is_debezium or table.order != "sequenced"
+    return [told] if is_alone else [told, _timed(table, replace(change, row=2, again=True), {})]
+
+
+def _leave(stale: dict[Key, Row], key: Key, row: Row | None, *, is_bad: bool) -> None:
+    """Keep what a key shows of a row that left by a bad record; what is known to have left is gone."""
+    if not is_bad:
+        stale.pop(key, None)
+    elif row is not None:
+        stale[key] = row
 
 
 def _timed(table: DrawnTable, change: Change, texts: Mapping[str, str | None]) -> Change:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Final
 
 from frazil.testing import Change
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from frazil.testing.changes import Record
 
@@ -72,13 +73,39 @@ def as_parts(records: Sequence[Record], seed: int, parts: int) -> list[list[Reco
     return [[*records[start:end]] for start, end in zip([0, *cuts], [*cuts, len(records)], strict=True)]
 
 
-def changes_of(records: Sequence[Record]) -> list[Change]:
-    """Return what the records say, for the oracle."""
+def spoiled(records: Sequence[Record], chance: Random) -> tuple[set[int], dict[int, str]]:
+    """Return which records are bad, and the rows whose last record is not; each row is followed by itself."""
+    bad, table = set[int](), dict[int, list[str | None]]()
+    for number, record in enumerate(records):
+        old, new, value = int(record["BI_id"] or 0), int(record["id"] or 0), record["v"]
+        if record["op"] == "D":
+            table[new] = []
+            continue
+        shown = None if chance.random() < 0.25 else value
+        bad |= {number} if shown is None else set()
+        if record["op"] == "U" and old != new:
+            table[old].pop(0)
+            table.setdefault(new, []).append(shown)
+        else:
+            table[new] = [shown]
+    return bad, {key: rows[-1] for key, rows in table.items() if rows and rows[-1] is not None}
+
+
+def changes_of(records: Sequence[Record], bad: Collection[int] = (), *, bad_deletes: bool = True) -> list[Change]:
+    """Return what the records say, for the oracle.
+
+    Args:
+        records: from :func:`random_shifts`.
+        bad: which of them are.
+        bad_deletes: so are the deletes of changes of key, which are no records of their own.
+    """
     found = []
     for row, record in enumerate(records, start=1):
         key, values = int(record["id"] or 0), {"id": int(record["id"] or 0), "v": record["v"]}
         moves = record["op"] == "U" and record["BI_id"] != record["id"]
-        found.append(Change((key,), (), "1/", row, record["op"] == "D", values, None, of_move=moves))
+        change = Change((key,), (), "1/", row, record["op"] == "D", values, None, of_move=moves, bad=row - 1 in bad)
+        found.append(change)
         if moves:
-            found.append(Change((int(record["BI_id"] or 0),), (), "1/", row, True, {}, None, of_move=True))
+            left = replace(change, key=(int(record["BI_id"] or 0),), deleted=True, values={})
+            found.append(replace(left, bad=change.bad and bad_deletes))
     return found

@@ -78,7 +78,7 @@ def test_rows_whose_keys_shift_are_where_the_source_has_them(
     assert [finding for finding in api.check(tmp_path) if finding.ok is False] == []
 
 
-def events_of(records: Sequence[Record], seed: int, headers: str) -> list[list[dict[str, Any]]]:
+def events_of(records: Sequence[Record], seed: int, headers: str, *, whole: bool = False) -> list[list[dict[str, Any]]]:
     """Return the messages that Debezium makes of each record, by partition; a change of key is two, and a tombstone."""
     offsets, found = Counter[int](), list[list[dict[str, Any]]]()
     for lsn, record in enumerate(records, start=1):
@@ -92,12 +92,15 @@ def events_of(records: Sequence[Record], seed: int, headers: str) -> list[list[d
             source = {"lsn": lsn, "sequence": f'["{lsn}","{lsn}"]', "ts_ms": 1_767_225_600_000, "snapshot": "false"}
             value: dict[str, Any] = {"op": op, "before": image if op == "d" else None, "source": source}
             # A change of key that does not carry a value keeps it.
-            told = "__debezium_unavailable_value" if moves and lsn % 2 else record["v"]
+            told = "__debezium_unavailable_value" if moves and lsn % 2 and not whole else record["v"]
             value["after"] = None if op == "d" else image | {"v": told}
             # As many partitions as keys, or one; every record of a key is in the same.
             partition = int(key or 0) % 3 if headers else 0
-            of_old = {"h": seed, "id": int(old or 0)}
-            named = [["__debezium.oldkey", json.dumps(of_old)]] if headers and op == "c" and moves else []
+            other, of_other = ("newkey", new) if op == "d" else ("oldkey", old)
+            other_key = json.dumps({"h": seed, "id": int(of_other or 0)})
+            # Older topics name no new key.
+            is_named = headers and moves and (op == "c" or whole or lsn % 3)
+            named = [[f"__debezium.{other}", other_key]] if is_named else []
             for one in (value, None) if op == "d" else (value,):
                 at = {"topic": "t", "partition": partition, "offset": offsets[partition]}
                 offsets[partition] += 1

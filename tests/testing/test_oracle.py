@@ -6,13 +6,14 @@ A change is drawn as ``I1a@5``: op, key, value and sequence; ``|`` stands betwee
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.properties.shifts import COLUMNS as SHIFTED
-from tests.properties.shifts import changes_of, random_shifts
+from tests.properties.shifts import changes_of, random_shifts, spoiled
 
 from frazil.testing import (
     COLUMNS,
@@ -25,9 +26,6 @@ from frazil.testing import (
     random_history,
     soft,
 )
-
-if TYPE_CHECKING:
-    from random import Random
 
 SHOP = ("id", "seq", "value")
 
@@ -312,3 +310,15 @@ def test_rows_whose_keys_shift_are_where_the_source_has_them(seed: int) -> None:
     records, table = random_shifts(seed)
 
     assert {row["id"]: row["v"] for row in current(changes_of(records), SHIFTED)} == table
+
+
+@pytest.mark.parametrize("bad_deletes", [True, False])
+@pytest.mark.parametrize("seed", range(100))
+def test_bad_changes_of_key_leave_no_other_row_wrong(seed: int, bad_deletes: bool) -> None:  # noqa: FBT001 - of a test
+    """KEY-CHANGE and NOTHING-LOST: rows whose last record is sound are there, whatever is in quarantine."""
+    records, _ = random_shifts(seed)
+    bad, sound = spoiled(records, Random(seed))
+
+    found = {row["id"]: row["v"] for row in current(changes_of(records, bad, bad_deletes=bad_deletes), SHIFTED)}
+
+    assert {key: found.get(key) for key in sound} == sound

@@ -13,18 +13,26 @@ if TYPE_CHECKING:
     from frazil.silver.contract import Contract
 
 MOVED: Final = "_cdc_moved"
-"""Column with the old key, see :func:`key_text`, of a change of key that does not carry every column; ``WHOLE`` if it
-does; ``LEFT`` in the delete of a change of key; otherwise NULL."""
+"""The old key, see :func:`key_text`, of a change of key that does not carry every column; ``WHOLE`` of one that does;
+``LEFT`` of the delete that stands beside a change of key, ``AWAY`` where that one is bad; ``OWN`` of a delete that is a
+record of its own; else NULL."""
 LEFT: Final = ""
+OWN: Final = "own"
 WHOLE: Final = "whole"
-LACKS: Final = f"{MOVED} NOT IN ({literal(LEFT)}, {literal(WHOLE)})"
-"""SQL condition of a change of key that does not carry every column; NULL for other changes."""
+AWAY: Final = "away"
+LEAVES: Final = f"{MOVED} IN ({literal(LEFT)}, {literal(AWAY)}, {literal(OWN)})"
+"""SQL condition of what says that a row left its key; NULL where no key changes."""
+LACKS: Final = f"({MOVED} <> {literal(WHOLE)} AND NOT {LEAVES})"
+"""SQL condition of a change of key that does not carry every column; NULL where no key changes."""
 OLD: Final = "_cdc_old_"
 """Prefix of columns with the typed values of keys before a change."""
 
 
 def with_old_keys_deleted(rows: str, contract: Contract, newest: int, beside: tuple[str, str]) -> str:
     """Write the SELECT that adds a delete of the old key to every change of key.
+
+    A bad change of key brings a row that only says that a row left: the ``AWAY`` of ``_cdc_moved``, which silver does
+    not take. A delete that names another key is the delete of a change of key, in a record of its own.
 
     Args:
         rows: SELECT of change rows, with the old keys.
@@ -35,7 +43,9 @@ def with_old_keys_deleted(rows: str, contract: Contract, newest: int, beside: tu
     problem, text = beside
     whole = " AND ".join(f"{quote(OLD + key)} IS NOT NULL" for key in contract.keys)
     same = " AND ".join(f"{quote(OLD + key)} <=> {quote(key)}" for key in contract.keys)
-    moved = f"{whole} AND NOT ({same}) AND {r.CLASS} = {literal(r.UPSERT)} AND {problem} IS NULL"
+    leaves = f"{whole} AND NOT ({same}) AND {r.CLASS} = {literal(r.UPSERT)}"
+    moved = f"{leaves} AND {problem} IS NULL"
+    is_left = f"{whole} AND NOT ({same}) AND {r.CLASS} = {literal(r.DELETE)} AND {problem} IS NULL"
     previous, types = dict(contract.previous), {column.name: column.type for column in contract.columns}
 
     def kept(name: str) -> str:
@@ -58,12 +68,13 @@ def with_old_keys_deleted(rows: str, contract: Contract, newest: int, beside: tu
     return f"""WITH changes AS ({rows})
         SELECT {columns}, {r.CLASS}, {place}, {known},
             CASE WHEN {r.CLASS} <> {literal(r.UPSERT)} THEN {r.SOURCE_TIME} END AS {r.SOURCE_TIME}, {problem}, {text},
-            CASE WHEN {moved} THEN CASE WHEN {lacks} THEN {key_text(contract.keys, OLD)} ELSE {literal(WHOLE)} END
-            END AS {MOVED}
+            CASE WHEN {moved} AND {lacks} THEN {key_text(contract.keys, OLD)} WHEN {leaves} THEN {literal(WHOLE)}
+            WHEN {is_left} THEN {literal(OWN)} END AS {MOVED}
         FROM changes
-        UNION ALL SELECT {gone}, {literal(r.DELETE)}, {place}, {r.KNOWN}, {r.SOURCE_TIME}, {problem}, {text},
-            {literal(LEFT)}
-        FROM changes WHERE {moved}"""
+        UNION ALL SELECT {gone}, {literal(r.DELETE)}, {place}, {r.KNOWN}, {r.SOURCE_TIME},
+            CASE WHEN {moved} THEN {problem} END, CASE WHEN {moved} THEN {text} END,
+            CASE WHEN {moved} THEN {literal(LEFT)} ELSE {literal(AWAY)} END
+        FROM changes WHERE {leaves}"""
 
 
 def key_text(keys: Iterable[str], prefix: str = "") -> str:

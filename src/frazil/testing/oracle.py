@@ -35,6 +35,8 @@ class Change:
         source_time: the source's own time of the change; of an upsert it is never used. None for none.
         of_move: a change of key brought it: the delete of the old key, or the upsert of the new one.
         snapshot: the snapshot that brought it, as a row or as what it is without; empty for none.
+        bad: its record is in quarantine: it says where a row was, and nothing else.
+        again: a delete that says once more what the change before it says, as a tombstone does.
     """
 
     key: tuple[Any, ...]
@@ -47,6 +49,8 @@ class Change:
     source_time: Any = None
     of_move: bool = False
     snapshot: str = ""
+    bad: bool = False
+    again: bool = False
 
     @property
     def order(self) -> tuple[Any, ...]:
@@ -269,20 +273,26 @@ def _bound(changes: Iterable[Change]) -> list[Change]:
     """Leave out the deletes of rows that left a key which another row had come to before (KEY-CHANGE).
 
     A key is followed through its places: a change of key that comes to it adds a row, and one that leaves it takes the
-    row that was there first. Any other upsert means one row, and any other delete means zero rows.
+    row that was there first. Any other upsert means one row, and any other delete means zero rows. Nothing
+    is known of a row that came by a bad record, so the delete of the row before it stays.
     """
     by_key: defaultdict[tuple[Any, ...], list[Change]] = defaultdict(list)
     for change in changes:
         by_key[change.key].append(change)
     kept: list[Change] = []
     for of_key in by_key.values():
-        rows = 0
+        rows: list[bool] = []  # under the key, the first one first; whether anything is known of them
+        is_void = False
         for change in sorted(of_key, key=lambda one: (one.position, one.row)):
-            if change.of_move and change.deleted and rows == 2:  # noqa: PLR2004 - the one that left, and the one that came
-                rows = 1
+            is_void = is_void if change.again else change.of_move and change.deleted and rows[1:] == [True]
+            if not change.bad and not is_void:
+                kept.append(change)
+            if change.again:
                 continue
-            kept.append(change)
-            rows = 0 if change.deleted else min(rows + 1, 2) if change.of_move else 1
+            if change.deleted:
+                rows = rows[1:] if change.of_move else []
+            else:
+                rows = [*rows[:1], not change.bad] if change.of_move else [True]
     return kept
 
 

@@ -6,12 +6,16 @@ key show which deletes are void. They are removed before silver is written.
 
 Each key is followed through its changes: an arriving change of key adds a row, and a leaving one removes the row that
 was there first. After any other upsert the key has one row; after any other delete it is empty.
+
+Records in quarantine count too if their keys can be read: they show where rows are, but not their values. Silver does
+not hold a row that arrived by such a record, so the delete of the row before it is not void.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
 from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
@@ -22,30 +26,38 @@ from frazil.runner.batch.bronze_records import bronze_records
 from frazil.runner.batch.driver_batch import spark_frame
 from frazil.runner.batch.expressions import expressions_of
 from frazil.silver.changes import PROBLEM, TEXT, change_rows
-from frazil.silver.old_keys import LEFT, MOVED, key_text
+from frazil.silver.old_keys import LEAVES, LEFT, MOVED, OWN, key_text
 from frazil.silver.renames import renamed_bookmark, renamed_records
 from frazil.sources.kinds import source_of
+from frazil.spark.gateway import hold, release
 from frazil.spec.sql.names import literal, quote
 from frazil.steps import Normalize
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame
 
     from frazil.runner.table_run import TableRun
     from frazil.silver.contract import Contract
     from frazil.spec import Table
 
+    Emptied = tuple[str, int, str | None]
+
 DEPARTED: Final = "departed"
 """Key of silver's bookmark: greatest position of a void delete."""
 EVENT: Final = "_cdc_event"
 CAME_POSITION, CAME_ROW, KEY = "_cdc_came_position", "_cdc_came_row", "_cdc_key"
 _COME: Final = "_cdc_has_come"
-_CAME, _STOOD, _GONE, _LEFT = map(literal, ("came", "stood", "gone", "left"))
+_CAME, _STOOD, _GONE, _LEFT, _LEFT_OWN = map(literal, ("came", "stood", "gone", "left", "left own"))
+_CAME_BAD, _STOOD_BAD = map(literal, ("came bad", "stood bad"))
+"""By records in quarantine. Of what several records say the sound one counts, which sorts before."""
 _VOID: Final = f"array<struct<{r.POSITION}: string, {r.ROW}: bigint, came: struct<p: string, r: bigint>>>"
 
 
-def void_departures(context: TableRun, contract: Contract, rows: DataFrame, held: DataFrame | None) -> pa.Table:
+def void_departures(
+    context: TableRun, contract: Contract, rows: DataFrame, held: DataFrame | None, truncates: Sequence[Emptied]
+) -> pa.Table:
     """Return the void deletes: those of changes of key whose old key still has a row.
 
     Args:
@@ -53,6 +65,7 @@ def void_departures(context: TableRun, contract: Contract, rows: DataFrame, held
         contract: the table's contract.
         rows: from :func:`frazil.silver.changes.change_rows`, with truncates expanded to deletes.
         held: changes that silver keeps beside ``rows``; None without any.
+        truncates: position, row and shard of each truncate; it also ends rows of records in quarantine.
 
     Returns:
         One row for each void delete: its key, position and row, the common value of its records (NULL if each change
@@ -63,33 +76,41 @@ def void_departures(context: TableRun, contract: Contract, rows: DataFrame, held
     bronze that last wrote one of the keys.
     """
     row = "0L" if context.table.source.orders_records else r.ROW
-    new = rows.where(f"{PROBLEM} IS NULL").selectExpr(
-        *map(quote, contract.keys),
-        r.POSITION,
-        f"{row} AS {r.ROW}",
-        f"""CASE WHEN {MOVED} = {literal(LEFT)} THEN {_LEFT} WHEN {MOVED} IS NOT NULL THEN {_CAME}
-            WHEN {r.CLASS} = {literal(r.UPSERT)} THEN {_STOOD} ELSE {_GONE} END AS kind""",
-    )
-    leaving = new.where(f"kind = {_LEFT}").select(*map(quote, contract.keys)).distinct()
+    new = _events(rows, contract, row)
+    leaving = hold(new.where(f"kind IN ({_LEFT}, {_LEFT_OWN})").select(*map(quote, contract.keys)).distinct())
     events = _of_keys(new, leaving, contract)
     if held is not None:
         events = events.unionByName(_held_events(context, contract, _of_keys(held, leaving, contract), row))
-    event_of = event_sql(context.table, contract)
-    of_void = event_sql(context.table, contract, "void.") or "CAST(NULL AS string)"
-    if event_of is not None:
+        if (bad := _quarantined(context, contract)) is not None:
+            events = events.unionByName(_of_keys(_events(bad, contract, row), leaving, contract))
+    if truncates:
+        events = events.unionByName(_emptied(context, contract, events, truncates))
+    if (event_of := event_sql(context.table, contract)) is not None:
         events = _once(events, contract, event_of)
+    void = to_arrow(_void(context, contract, events))
+    release(leaving)
+    return void
+
+
+def _void(context: TableRun, contract: Contract, events: DataFrame) -> DataFrame:
+    """Follow keys through their events; return the void deletes."""
+    of_void = event_sql(context.table, contract, "void.") or "CAST(NULL AS string)"
     event = f"struct({r.POSITION} AS p, {r.ROW} AS r, kind)"
     followed = f"""aggregate(sort_array(collect_set({event})),
         named_struct('n', 0, 'came', CAST(NULL AS struct<p: string, r: bigint>), 'void', CAST(array() AS {_VOID})),
         (k, e) -> CASE
             WHEN e.kind = {_CAME} THEN
                 named_struct('n', least(k.n + 1, 2), 'came', struct(e.p, e.r), 'void', k.void)
-            WHEN e.kind = {_LEFT} AND k.n = 2 THEN
+            WHEN e.kind = {_CAME_BAD} THEN
+                named_struct('n', least(k.n + 1, 2), 'came', CAST(NULL AS struct<p: string, r: bigint>), 'void', k.void)
+            WHEN e.kind = {_LEFT} AND k.n = 2 AND k.came IS NOT NULL THEN
                 named_struct('n', 1, 'came', k.came, 'void', concat(k.void, array(
                     named_struct({literal(r.POSITION)}, e.p, {literal(r.ROW)}, e.r, 'came', k.came))))
-            ELSE named_struct('n', CASE WHEN e.kind = {_STOOD} THEN 1 ELSE 0 END, 'came', k.came, 'void', k.void)
+            WHEN e.kind = {_LEFT} THEN named_struct('n', greatest(k.n - 1, 0), 'came', k.came, 'void', k.void)
+            ELSE named_struct('n', CASE WHEN e.kind IN ({_STOOD}, {_STOOD_BAD}) THEN 1 ELSE 0 END,
+                'came', k.came, 'void', k.void)
         END).void"""
-    found = query(
+    return query(
         f"""SELECT {columns_of(contract.keys)}, {key_text(contract.keys)} AS {KEY},
             void.{r.POSITION}, void.{r.ROW}, {of_void} AS {EVENT},
             void.came.p AS {CAME_POSITION}, void.came.r AS {CAME_ROW}
@@ -99,7 +120,6 @@ def void_departures(context: TableRun, contract: Contract, rows: DataFrame, held
         )""",
         frazil_events=events,
     )
-    return to_arrow(found)
 
 
 def without_departures(context: TableRun, contract: Contract, rows: DataFrame, void: pa.Table) -> DataFrame:
@@ -182,12 +202,42 @@ def without_moves_deletes(table: Table, contract: Contract, among: DataFrame, mo
     )
 
 
+def _events(rows: DataFrame, contract: Contract, row: str) -> DataFrame:
+    """Return what change rows say of the rows under their keys; ``row`` is SQL of what orders those of one position."""
+    is_bad, is_upsert = f"{PROBLEM} IS NOT NULL", f"{r.CLASS} = {literal(r.UPSERT)}"
+    has_key = " AND ".join(f"{quote(key)} IS NOT NULL" for key in contract.keys)
+    return rows.where(f"NOT {is_bad} OR ({is_upsert} AND {has_key})").selectExpr(
+        *map(quote, contract.keys),
+        r.POSITION,
+        f"{row} AS {r.ROW}",
+        f"""CASE WHEN {MOVED} = {literal(OWN)} THEN {_LEFT_OWN} WHEN {LEAVES} THEN {_LEFT}
+            WHEN {is_bad} AND {MOVED} IS NOT NULL THEN {_CAME_BAD}
+            WHEN {MOVED} IS NOT NULL THEN {_CAME} WHEN {is_bad} THEN {_STOOD_BAD}
+            WHEN {is_upsert} THEN {_STOOD} ELSE {_GONE} END AS kind""",
+    )
+
+
+def _emptied(context: TableRun, contract: Contract, events: DataFrame, truncates: Sequence[Emptied]) -> DataFrame:
+    """Return that keys with events of records in quarantine have no row since each truncate."""
+    shard = context.table.source.shard_column
+    positions, rows, shards = zip(*truncates, strict=True)
+    numbers = [0] * len(rows) if context.table.source.orders_records else rows
+    columns = [pa.array(positions), pa.array(numbers, pa.int64()), pa.array(shards, pa.string())]
+    of_shard = "true" if shard is None else f"CAST({quote('b', shard)} AS string) = t.shard"
+    return query(
+        f"""SELECT DISTINCT {columns_of(contract.keys, "b")}, t.{r.POSITION}, t.{r.ROW}, {_GONE} AS kind
+        FROM frazil_bad AS b JOIN frazil_truncates AS t ON {of_shard}""",
+        frazil_bad=events.where(f"kind IN ({_CAME_BAD}, {_STOOD_BAD})"),
+        frazil_truncates=F.broadcast(spark_frame(context.spark, pa.table(columns, names=[r.POSITION, r.ROW, "shard"]))),
+    )
+
+
 def _once(events: DataFrame, contract: Contract, event: str) -> DataFrame:
     """Return one event for several records of the same change: a change of key may have a delete and a repetition."""
     keys, of_left = columns_of(contract.keys), f"min(CASE WHEN kind = {_LEFT} THEN {r.POSITION} END)"
     return query(
         f"""SELECT {keys}, coalesce({of_left}, min({r.POSITION})) AS {r.POSITION}, 0L AS {r.ROW},
-            CASE WHEN bool_or(kind = {_LEFT}) THEN {_LEFT} ELSE min(kind) END AS kind
+            CASE WHEN bool_or(kind IN ({_LEFT}, {_LEFT_OWN})) THEN {_LEFT} ELSE min(kind) END AS kind
         FROM frazil_events GROUP BY {keys}, {event}""",
         frazil_events=events,
     )
@@ -243,6 +293,16 @@ def _left_since(context: TableRun, contract: Contract, events: DataFrame, row: s
     )
 
 
+def _quarantined(context: TableRun, contract: Contract) -> DataFrame | None:
+    """Return the change rows of the records that earlier batches left in quarantine; None where there are none."""
+    if context.head(context.quarantine).snapshot_id is None:
+        return None
+    upto = int(context.head(context.changes).batch)
+    places = context.spark.table(quote(*context.quarantine)).where(f"{r.BATCH} <= {upto}")
+    places = places.select(r.FILE, r.ROW, r.BATCH).distinct()
+    return None if places.first() is None else _records_at(context, contract, places)
+
+
 def changes_of_key(
     context: TableRun, contract: Contract, places: pa.Table | None = None, *, deletes: bool = False
 ) -> DataFrame:
@@ -252,17 +312,25 @@ def changes_of_key(
         context: the table's part of the run.
         contract: the table's contract.
         places: file, row and batch of the records to read; None for all.
-        deletes: include the deletes of the changes of key.
+        deletes: include the deletes of the changes of key, also of those in quarantine.
     """
+    at = None if places is None else spark_frame(context.spark, places.select([r.FILE, r.ROW, r.BATCH]))
+    typed = _records_at(context, contract, at)
+    is_move = f"{PROBLEM} IS NULL AND {MOVED} IS NOT NULL" + ("" if deletes else f" AND NOT {LEAVES}")
+    return typed.where(is_move).drop(PROBLEM, TEXT, MOVED)
+
+
+def _records_at(context: TableRun, contract: Contract, places: DataFrame | None) -> DataFrame:
+    """Return the change rows of records of bronze; ``places`` are file, row and batch of them, None for all."""
     base: dict[str, Any] = dict(context.head(context.bronze).bookmark)
     known = renamed_bookmark(context.table, base)
     whole = Normalize(table=context.table.name, after=0, upto=context.head(context.bronze).batch, rebuild=True)
     records = bronze_records(context, whole, known)
     if places is not None:
-        numbers = ", ".join(map(str, sorted({*places[r.BATCH].to_pylist()})))
-        at = F.broadcast(spark_frame(context.spark, places.select([r.FILE, r.ROW])))
+        numbers = ", ".join(str(one[0]) for one in places.select(r.BATCH).distinct().sort(r.BATCH).collect())
+        at = F.broadcast(places.select(r.FILE, r.ROW))
         records = records.where(f"{r.BATCH} IN ({numbers})").join(at, [r.FILE, r.ROW], "left_semi")
-    typed = change_rows(
+    return change_rows(
         renamed_records(records, context.table, base),
         contract,
         source_of(context.table),
@@ -270,5 +338,3 @@ def changes_of_key(
         since=known.get("since", {}),
         truncates=context.table.source.truncates,
     )
-    is_move = f"{PROBLEM} IS NULL AND {MOVED} IS NOT NULL" + ("" if deletes else f" AND {MOVED} <> {literal(LEFT)}")
-    return typed.where(is_move).drop(PROBLEM, TEXT, MOVED)

@@ -24,7 +24,7 @@ from frazil.marts.query import query
 from frazil.runner.batch.driver_batch import spark_frame
 from frazil.runner.key_changes.departures import event_sql, without_moves_deletes
 from frazil.silver.changes import PROBLEM
-from frazil.silver.old_keys import LACKS, LEFT, MOVED, key_text
+from frazil.silver.old_keys import LACKS, LEFT, MOVED, OWN, key_text
 from frazil.sources.kinds import source_of
 from frazil.spec.sql.names import literal, quote
 
@@ -284,7 +284,7 @@ def come_before_moves(
     between = f"""LEFT JOIN {came} AS x ON {same(contract.keys, "g", "x")}
         AND {place_of_row(table, "l.")} < {place_of_row(table, "x.")}
         AND {place_of_row(table, "x.")} < {place_of_row(table, "g.")}
-        WHERE x.{r.ROW} IS NOT NULL OR l.{MOVED} <> {literal(LEFT)}"""
+        WHERE x.{r.ROW} IS NOT NULL OR l.{MOVED} NOT IN ({literal(LEFT)}, {literal(OWN)})"""
     found = query(
         f"""SELECT 1 {_MOVES} JOIN frazil_late AS l ON {same(contract.keys, "g", "l")} AND {is_before}
         {"" if lacks else between} LIMIT 1""",

@@ -31,7 +31,7 @@ from frazil.runner.key_changes.moves import (
 )
 from frazil.runner.limits.brake import place_sql, verify_snapshots
 from frazil.silver.changes import PROBLEM, TEXT
-from frazil.silver.old_keys import LEFT, MOVED
+from frazil.silver.old_keys import AWAY, LEAVES, MOVED
 from frazil.spec.sql.names import literal, quote
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 _IS_TRUNCATE: Final = f"({r.CLASS} = {literal(r.TRUNCATE)} AND {PROBLEM} IS NULL)"
 _IS_CHANGE: Final = f"({r.CLASS} <> {literal(r.TRUNCATE)} AND {PROBLEM} IS NULL)"
+_SAYS_WHERE: Final = f"({r.CLASS} <> {literal(r.TRUNCATE)})"
+"""Changes, and what is in quarantine: it says where rows were, though not what they held."""
 _ROWS, _HELD = "frazil_rows", "frazil_held"
 
 
@@ -194,10 +196,14 @@ def _followed(
 ) -> tuple[DataFrame, Spread]:
     """Remove void deletes, and fill the missing values of changes of key."""
     moves, since, held = of
-    void = departures.void_departures(context, contract, spread.rows, held)
+    shard = context.table.source.shard_column or ""
+    emptied = [(*one.place, one.values.get(shard)) for one in spread.truncates]
+    void = departures.void_departures(context, contract, spread.rows, held, emptied)
     if departures.holds_departures(context, contract, held, void):
         return spread.rows, replace(spread, is_late=True)
     rows = departures.without_departures(context, contract, spread.rows, void)
+    # What is bad ends nothing.
+    rows = rows.where(f"NOT coalesce({MOVED} = {literal(AWAY)}, false)")
     one_by_one = void.to_pylist()
     if moves:
         came = {
@@ -225,7 +231,7 @@ def _is_late(
         return True
     if seen.least_of_move is None or seen.least_of_move >= held:
         return False
-    changes = rows.where(_IS_CHANGE)
+    changes = rows.where(_SAYS_WHERE)
     if departed and come_before_position(context, changes, departed):
         return True
     return come_before_moves(context, contract, changes, held, lacks=lacks)
@@ -301,11 +307,11 @@ def _seen(table: Table, rows: DataFrame, contract: Contract, known: Sequence[Tru
     time = f"CAST({r.SOURCE_TIME} AS string) AS _time"
     held = f"struct({r.POSITION}, {r.ROW}, {r.FILE}, {r.BATCH}, {time}, struct({values or 'true AS _none'}) AS _values)"
     place = place_of_row(table)
-    is_left = f"{MOVED} = {literal(LEFT)}" if has_moves else "false"
+    is_left = LEAVES if has_moves else "false"
     seen = rows.selectExpr(
         f"collect_list(CASE WHEN {_IS_TRUNCATE} THEN {held} END) AS found",
         f"coalesce(bool_or({_IS_CHANGE} AND ({_before_some(contract, known)})), false) AS is_older",
-        f"min(CASE WHEN {_IS_CHANGE} THEN {place} END) AS least_of_move",
+        f"min(CASE WHEN {_SAYS_WHERE} THEN {place} END) AS least_of_move",
         f"max(CASE WHEN {is_left} THEN {place} END) AS last_move",
         f"{moves_sql(table, contract) if has_moves else 'array()'} AS moves",
     ).first()

@@ -13,6 +13,7 @@ from frazil.serve.check.finding import Step
 from frazil.silver.baseline import BASELINE, baseline_of
 from frazil.sources.kinds import source_of
 from frazil.spec.amount import counted
+from frazil.spec.sql.names import quote
 from frazil.storage.files import address_of, storage_of
 
 if TYPE_CHECKING:
@@ -277,12 +278,21 @@ def _not_truncates(here: Layers) -> str:
 
 
 def _not_void(here: Layers) -> str:
-    """Write the condition that leaves void deletes out: the upsert of the same change of key stands for them."""
-    event = source_of(here.table).meaning(here.fields, r.POSITION).event
-    if event is None:
+    """Write the condition that leaves void deletes out: the upsert of the same change of key stands for them.
+
+    That one may be in quarantine, or may not have come yet where the delete names its key.
+    """
+    meaning = source_of(here.table).meaning(here.fields, r.POSITION)
+    if (event := meaning.event) is None:
         return ""
     deletes = ", ".join(map(literal, event.deletes))
     upserts = f"SELECT {event.place} FROM {here.changes.rows} WHERE {r.CLASS} = '{r.UPSERT}'"
+    if here.quarantine.exists:
+        upserts += f" UNION ALL SELECT {event.place} FROM {here.quarantine.rows}"
+    if meaning.old_keys:
+        columns = {quote(name): identifier(name) for name in here.fields.values()}
+        names = " AND ".join(f"{columns[field]} IS NOT NULL" for field in meaning.old_keys.values())
+        upserts += f" UNION ALL SELECT {event.place} FROM {here.bronze.rows} WHERE {r.KIND} = '{r.RECORD}' AND {names}"
     is_delete = f"coalesce(lower({identifier(event.operation)}) IN ({deletes}), false)"
     went = f"({_PLACE}) IN (SELECT ({_PLACE}) FROM {here.changes.rows})"
     return f" AND NOT ({is_delete} AND {event.place} IN ({upserts}) AND NOT {went})"

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     Keys = dict[str, str | None]
 
 CREATES: Final = ("c", "create")
-_OLD_KEY: Final = "__debezium.oldkey"
+_OTHER_KEYS: Final = ("__debezium.oldkey", "__debezium.newkey")
+"""Headers of the create and of the delete that Debezium makes of a change of key."""
 _STRUCT: Final = re.compile(r"Struct\{([^=,{}]+)=([^=,{}]*)\}")
 """A key of one column in a header, as Kafka Connect writes it unless it is configured for JSON."""
 
@@ -67,11 +68,12 @@ class Deletes:
         return keys if found == place else None
 
 
-def old_key(message: Mapping[str, Any]) -> Pairs | None:
-    """Return the old key in the headers of a create; None if they have no readable one."""
+def other_key(message: Mapping[str, Any], *, is_delete: bool) -> Pairs | None:
+    """Return the key that the headers name of the other record; None where they name none that can be read."""
+    name = _OTHER_KEYS[is_delete]
     headers = message.get("headers")
     for one in headers if isinstance(headers, list) else ():
-        if isinstance(one, list) and one[:1] == [_OLD_KEY] and isinstance(one[-1], str):
+        if isinstance(one, list) and one[:1] == [name] and isinstance(one[-1], str):
             return _key(one[-1])
     return None
 
@@ -207,27 +209,32 @@ class Records:
         else:
             row = self._row(value, ways, self._lower_keys if is_delete else None)
         if place.base is not None and (is_delete or str(op).lower() in CREATES) and has_own_place(source):
-            self._pair(row, place.base, partition, None if is_delete else message)
+            self._pair(row, (partition, place.base), message, is_delete=is_delete)
         return row | self._own(op, place, message)
 
-    def _pair(self, row: dict[str, str | None], place: str, partition: str, message: Mapping[str, Any] | None) -> None:
-        """Remember a delete, for which ``message`` must be None, or add the old key to a create."""
-        keys = {name: row.get(name) for name in self._lower_keys}
-        if message is None:
-            self._deletes.see(partition, place, keys)
-            return
-        told = old_key(message)
-        old = self._deletes.at(partition, place) if told is None else self._keys(told)
-        if old is not None:
-            self._add_old(row, old)
+    def _pair(
+        self, row: dict[str, str | None], at: tuple[str, str], message: Mapping[str, Any], *, is_delete: bool
+    ) -> None:
+        """Remember a delete; give it and a create the key of the other, where they are a change of key.
 
-    def _add_old(self, row: dict[str, str | None], old: Mapping[str, str | None]) -> None:
-        """Add the old key of a row if it is complete and differs."""
+        ``at`` are partition and place.
+        """
+        told = other_key(message, is_delete=is_delete)
+        other = self._keys(told) if told is not None else None
+        if is_delete:
+            self._deletes.see(*at, {name: row.get(name) for name in self._lower_keys})
+        elif told is None:
+            other = self._deletes.at(*at)
+        if other is not None:
+            self._add_other(row, other)
+
+    def _add_other(self, row: dict[str, str | None], other: Mapping[str, str | None]) -> None:
+        """Add the key that a row had before, or of a delete the one that it has then, where it is whole and another."""
         keys = self._lower_keys
-        if all(old.get(name) is not None for name in keys) and any(old[name] != row.get(name) for name in keys):
+        if all(other.get(name) is not None for name in keys) and any(other[name] != row.get(name) for name in keys):
             for name in keys:
                 self.types.setdefault(BEFORE + name, (BEFORE + name, "string"))
-                row[BEFORE + name] = old[name]
+                row[BEFORE + name] = other[name]
 
     def _enveloped(self, whole: Mapping[str, Any], ways: Mapping[str, Field], key: Any) -> dict[str, str | None]:
         before, after = whole.get("before"), whole.get("after")
@@ -238,7 +245,7 @@ class Records:
         if is_delete:
             return self._keys(key) | row
         if isinstance(before, Pairs) and whole["op"] == "u":
-            self._add_old(row, self._row(before, ways, self._lower_keys))
+            self._add_other(row, self._row(before, ways, self._lower_keys))
         return row
 
     def _tombstone(self, key: Any, message: Mapping[str, Any], partition: str) -> dict[str, str | None] | None:
