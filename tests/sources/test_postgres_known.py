@@ -68,6 +68,29 @@ def refused(folder: Path) -> list[FrazilError]:
     return [caught.value]
 
 
+def test_a_column_that_leaves_the_publication_stops_its_table(session: Session, url: str, tmp_path: Path) -> None:
+    """Its values would stay as they are, and new rows would have none."""
+    session.execute("CREATE TABLE t (id int PRIMARY KEY, a text, b text); INSERT INTO t VALUES (1, 'a', 'b')")
+    session.execute("CREATE PUBLICATION frazil FOR TABLE t")
+    declare(tmp_path, {"public.t": "id"})
+    land(tmp_path)
+
+    session.execute("ALTER PUBLICATION frazil SET TABLE t (id, a)")
+    session.execute("INSERT INTO t VALUES (2, 'a2', 'b2'); UPDATE t SET b = 'B' WHERE id = 1")
+    error = stopped(tmp_path)["t"]
+    assert isinstance(error, TableReplacedError)
+    assert "column b is no longer published" in error.message
+    assert "add it to the column list of publication frazil" in (error.hint or "")
+
+    session.execute("ALTER PUBLICATION frazil SET TABLE t")
+    api.reload(tmp_path, ["t"])
+    land(tmp_path)
+    assert is_level(tmp_path, url, "public.t")
+    session.execute("ALTER TABLE t DROP COLUMN a; INSERT INTO t VALUES (3, 'b3')")
+    land(tmp_path)
+    assert is_level(tmp_path, url, "public.t"), "a column that the table no longer has is another matter"
+
+
 def test_a_renamed_table_is_followed_by_its_number(session: Session, url: str, tmp_path: Path) -> None:
     session.execute("CREATE TABLE t (id int PRIMARY KEY, v text); INSERT INTO t VALUES (1, 'a'), (2, 'b')")
     declare(tmp_path, {"public.t": "id"})

@@ -4,6 +4,7 @@ PostgreSQL sends changes of rows, but not the effects of an ``ALTER TABLE``. Eac
 with the definition in the state of the landing folder and decides for each table:
 
 - the table has another number, or a partition was removed: rows are missing, and the table stops;
+- the row filter changed, or a column left the publication: changes are missing, and the table stops;
 - a column was renamed: the declaration decides, and the table stops until it does;
 - a column was added with a default, labels of an enum were renamed, or a partition was attached: all rows that may
   differ are landed again, as upserts at the place of a snapshot. A row that equals the lake's changes nothing.
@@ -56,6 +57,7 @@ class Known:
         row_filter: SQL condition of the published rows; None for all.
         generated: columns that the server computes and does not publish.
         identity: columns of the replica identity; empty in the state of older versions.
+        unlisted: numbers of the columns that the column list of the publication leaves out.
     """
 
     oid: int
@@ -69,6 +71,7 @@ class Known:
     row_filter: str | None
     generated: tuple[str, ...]
     identity: tuple[str, ...] = ()
+    unlisted: frozenset[int] = frozenset()
 
     @classmethod
     def parse(cls, kept: Mapping[str, Any]) -> Self:
@@ -83,6 +86,7 @@ class Known:
                 "labels": {int(oid): label for oid, label in kept["labels"].items()},
                 "generated": tuple(kept["generated"]),
                 "identity": tuple(kept.get("identity", ())),
+                "unlisted": frozenset(kept.get("unlisted", ())),
             }
         )
 
@@ -104,6 +108,7 @@ class Known:
             "row_filter": self.row_filter,
             "generated": self.generated,
             "identity": self.identity,
+            "unlisted": sorted(self.unlisted),
         }
 
 
@@ -116,12 +121,14 @@ class TableDifference:
         renamed: old name of a column -> new name.
         refilled: why values changed without changes that PostgreSQL sends; None if none did.
         attached: numbers of new partitions, which may have rows.
+        unlisted: columns that left the publication, although the table has them.
     """
 
     missed: str | None = None
     renamed: Mapping[str, str]
     refilled: str | None = None
     attached: frozenset[int] = frozenset()
+    unlisted: tuple[str, ...] = ()
 
 
 def table_difference(known: Known, now: Known) -> TableDifference:
@@ -138,6 +145,7 @@ def table_difference(known: Known, now: Known) -> TableDifference:
         renamed=renamed,
         refilled=refilled[0] if refilled else None,
         attached=frozenset(now.partitions) - frozenset(known.partitions),
+        unlisted=_unlisted(known, now),
     )
 
 
@@ -147,11 +155,18 @@ def _missed(known: Known, now: Known, renamed: Mapping[str, str], gone: list[int
         return f"{count} detached or dropped, and PostgreSQL does not send which rows went"
     if known.row_filter != now.row_filter:
         return "the row filter of its publication changed, and PostgreSQL does not send which rows came or went"
+    if unlisted := _unlisted(known, now):
+        return f"column {unlisted[0]} is no longer published, and PostgreSQL does not send its changes"
     before = {column.name for column in known.columns.values()}
     after = {column.name for column in now.columns.values()}
     if taken := sorted({old for old in renamed if old in after} | {new for new in renamed.values() if new in before}):
         return f"column {taken[0]} is another column than before under this name"
     return None
+
+
+def _unlisted(known: Known, now: Known) -> tuple[str, ...]:
+    """Return the columns that were published and that the table still has, but its publication does not."""
+    return tuple(column.name for number, column in known.columns.items() if number in now.unlisted)
 
 
 def _refilled(known: Known, now: Known) -> list[str]:

@@ -185,6 +185,8 @@ class Rules:
         full = ".".join(place)
         if changed.missed is not None:
             hint = self._taken_anew(place)
+            if changed.unlisted:
+                hint = f"add it to the column list of publication {self._publication}; to keep its old values: {hint}"
             return TableReplacedError(f"{self._where}: {full}: {changed.missed}", hint=hint, places=frozenset({place}))
         for table in self._of(place):
             for old, new in _undeclared(table, changed):
@@ -380,6 +382,7 @@ def known_table(server: Server, table: ServerTable) -> Known:
         row_filter=table.row_filter,
         generated=table.generated,
         identity=table.identity,
+        unlisted=table.unlisted,
     )
 
 

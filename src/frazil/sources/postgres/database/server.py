@@ -58,6 +58,7 @@ class ServerTable:
         is_published: True if the publication contains the table.
         pages: number of pages with rows; 0 for a partitioned table.
         children: (number, full name) of tables that inherit from it; empty for a partitioned table.
+        unlisted: numbers of the columns that the column list of the publication leaves out.
     """
 
     place: tuple[str, str]
@@ -78,6 +79,7 @@ class ServerTable:
     is_published: bool
     pages: int
     children: tuple[tuple[int, str], ...] = ()
+    unlisted: frozenset[int] = frozenset()
 
     @property
     def itself(self) -> sql.Composed:
@@ -190,6 +192,9 @@ class Server:
             is_published=bool(published),
             pages=pages,
             children=tuple(zip(heirs, heir_names, strict=True)) if kind == "r" else (),
+            unlisted=frozenset(
+                number for column, *_, number, _, _ in every if names is not None and column not in names
+            ),
         )
 
     def peek(self, slot: str, publication: str, end: int) -> Iterator[bytes]:
