@@ -17,7 +17,7 @@ FOLD_SPEC = {"columns_of", "same", "order"}
 
 TRUSTED = {
     "runner/apply/write.py": {*FOLD_SPEC, "replaced_sql"},
-    "runner/limits/brake.py": {"changes"},
+    "runner/limits/snapshot_limit.py": {"changes"},
     "runner/steps/truncates.py": {"place_sql", "columns", "kind", "older", "problem", "truncates", "values"},
     "erase/job.py": {"text", "parts", "stays", "columns", "_goes", "hash_of", "condition", "is_emptied", "same"},
     "erase/landed.py": {"stubs"},
@@ -90,7 +90,7 @@ and what other modules write. Each says so where it is declared."""
 SQL = re.compile(r"\b(SELECT|ALTER|DELETE|CREATE|CALL|INSERT|MERGE|DROP|UPDATE|EXISTS)\b")
 SQL_MODULES = {
     "runner/steps/alter.py",
-    "runner/limits/brake.py",
+    "runner/limits/snapshot_limit.py",
     "runner/key_changes/departures.py",
     "past/drop.py",
     "erase/erase.py",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frazil.cli.protect.erase import show_erase
-from frazil.erase.erase import FILES_SHOWN, SourceFiles, look_for
+from frazil.erase.erase import FILES_SHOWN, SourceFiles, existing_files
 from frazil.erase.report import EraseReport
 from frazil.storage.store_client import ObjectStoreError
 
@@ -26,7 +26,7 @@ def test_files_of_a_store_that_refuses_are_unseen_and_it_is_asked_once(tmp_path:
         return f"{tmp_path / path}"
 
     paths = ["gone.csv", "here.csv", "here.csv/below.csv", "s3://b/1.csv", "s3://b/2.csv", "s3://other/3.csv"]
-    found = look_for(paths, address)
+    found = existing_files(paths, address)
 
     assert found == SourceFiles(there=("here.csv",), unseen=("s3://b/1.csv", "s3://b/2.csv", "s3://other/3.csv"))
     assert asked == ["gone.csv", "here.csv", "here.csv/below.csv", "s3://b/1.csv", "s3://other/3.csv"]
@@ -36,10 +36,10 @@ def test_a_thousand_existing_files_are_shown_after_missing_ones(tmp_path: Path) 
     (tmp_path / "here.csv").touch()
     gone, there = [f"gone-{number}" for number in range(FILES_SHOWN)], ["here.csv"] * (FILES_SHOWN + 1)
 
-    found = look_for([*gone, *there], lambda path: f"{tmp_path / path}")
+    found = existing_files([*gone, *there], lambda path: f"{tmp_path / path}")
 
     assert found == SourceFiles(there=tuple(there[1:]))
-    assert len(look_for([f"x://b/{number}" for number in range(2 * FILES_SHOWN)], str).unseen) == FILES_SHOWN
+    assert len(existing_files([f"x://b/{number}" for number in range(2 * FILES_SHOWN)], str).unseen) == FILES_SHOWN
 
 
 def test_people_read_which_files_could_not_be_looked_at(capsys: pytest.CaptureFixture[str]) -> None:

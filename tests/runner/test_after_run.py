@@ -17,7 +17,7 @@ from frazil.lake.heads import head
 from frazil.plan.policy import Policy
 from frazil.runner.report.report import RunReport
 from frazil.runner.upkeep import maintain as upkeep_maintain
-from frazil.runner.upkeep.maintain import keep_up, maintain, merge_manifests
+from frazil.runner.upkeep.maintain import maintain, maintain_due, merge_manifests
 
 if TYPE_CHECKING:
     from tests.shop import Shop
@@ -81,7 +81,7 @@ def test_what_a_cut_keeps_does_not_make_a_table_due(shop: Shop) -> None:
 
     # Every snapshot is long past its time: the cut's, and the newest.
     later = dt.datetime.now(dt.UTC) + dt.timedelta(days=10)
-    keep_up(kept.session, kept.pipeline, {"orders"}, report, now=later, tell=lambda _: None)
+    maintain_due(kept.session, kept.pipeline, {"orders"}, report, now=later, tell=lambda _: None)
 
     assert snapshots(shop, "marts.orders") == 2
     assert (report.maintained, report.warnings) == ([], [])

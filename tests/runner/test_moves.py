@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frazil.runner.key_changes.moves import KeyChange, Stretch, moves_of, stretches
+from frazil.runner.key_changes.moves import Move, Stretch, moves_of, stretches
 
 
 def at(number: int) -> tuple[str, int]:
@@ -10,7 +10,7 @@ def at(number: int) -> tuple[str, int]:
 
 
 def test_a_row_is_followed_from_key_to_key() -> None:
-    moves = [KeyChange(at(2), "b", "c"), KeyChange(at(1), "a", "b")]
+    moves = [Move(at(2), "b", "c"), Move(at(1), "a", "b")]
 
     assert stretches(moves) == [
         Stretch(0, "a", ("", 0), at(1)),
@@ -20,7 +20,7 @@ def test_a_row_is_followed_from_key_to_key() -> None:
 
 
 def test_rows_that_change_keys_with_each_other_stay_apart() -> None:
-    moves = [KeyChange(at(1), "a", "aside"), KeyChange(at(2), "b", "a"), KeyChange(at(3), "aside", "b")]
+    moves = [Move(at(1), "a", "aside"), Move(at(2), "b", "a"), Move(at(3), "aside", "b")]
 
     of_rows = {(one.number, one.key) for one in stretches(moves)}
 
@@ -28,7 +28,7 @@ def test_rows_that_change_keys_with_each_other_stay_apart() -> None:
 
 
 def test_another_row_under_the_same_key_begins_where_the_first_left_it() -> None:
-    moves = [KeyChange(at(1), "a", "b"), KeyChange(at(5), "a", "c")]
+    moves = [Move(at(1), "a", "b"), Move(at(5), "a", "c")]
 
     assert [one for one in stretches(moves) if one.key == "a"] == [
         Stretch(0, "a", ("", 0), at(1)),
@@ -37,7 +37,7 @@ def test_another_row_under_the_same_key_begins_where_the_first_left_it() -> None
 
 
 def test_a_row_that_comes_to_a_key_ends_the_one_that_was_there() -> None:
-    moves = [KeyChange(at(1), "a", "b"), KeyChange(at(5), "c", "b")]
+    moves = [Move(at(1), "a", "b"), Move(at(5), "c", "b")]
 
     assert [one for one in stretches(moves) if one.key == "b"] == [
         Stretch(0, "b", at(1), at(5)),
@@ -46,7 +46,7 @@ def test_a_row_that_comes_to_a_key_ends_the_one_that_was_there() -> None:
 
 
 def test_a_row_that_leaves_after_another_one_came_is_the_one_that_was_there_first() -> None:
-    moves = [KeyChange(at(1), "a", "b"), KeyChange(at(5), "x", "b"), KeyChange(at(6), "b", "c")]
+    moves = [Move(at(1), "a", "b"), Move(at(5), "x", "b"), Move(at(6), "b", "c")]
 
     found = stretches(moves, {("b", at(6)): at(5)})
 
@@ -56,7 +56,7 @@ def test_a_row_that_leaves_after_another_one_came_is_the_one_that_was_there_firs
 
 
 def test_it_is_so_too_where_the_other_one_came_with_all_of_its_columns() -> None:
-    moves = [KeyChange(at(1), "a", "b"), KeyChange(at(6), "b", "c")]
+    moves = [Move(at(1), "a", "b"), Move(at(6), "b", "c")]
 
     found = stretches(moves, {("b", at(6)): at(5)})
 
@@ -65,7 +65,7 @@ def test_it_is_so_too_where_the_other_one_came_with_all_of_its_columns() -> None
 
 
 def test_a_moved_row_is_distinguished_from_the_earlier_row_of_its_key() -> None:
-    moves = [KeyChange(at(5), "x", "b"), KeyChange(at(6), "b", "c")]
+    moves = [Move(at(5), "x", "b"), Move(at(6), "b", "c")]
 
     found = stretches(moves, {("b", at(6)): at(5)})
 
@@ -82,5 +82,5 @@ def test_a_move_that_its_source_tells_again_is_one() -> None:
         for place, event in (("5/2", "5"), ("5/1", "5"), ("6/3", "6"))
     ]
 
-    assert sorted(moves_of(told)) == [KeyChange(("1/5/1", 0), "a", "b"), KeyChange(("1/6/3", 0), "a", "b")]
+    assert sorted(moves_of(told)) == [Move(("1/5/1", 0), "a", "b"), Move(("1/6/3", 0), "a", "b")]
     assert len(moves_of([{**one, "event": None} for one in told])) == 3

@@ -17,7 +17,7 @@ from tests.hostile.situation import command
 
 from frazil.api import init, load
 from frazil.bronze.read import Batch, ChangedWhileReadError, records
-from frazil.erase.erase import SourceFiles, look_for
+from frazil.erase.erase import SourceFiles, existing_files
 from frazil.iceberg.metadata import read_file
 from frazil.serve.check.dump import dump_rows
 from frazil.sources.comparison import Compared
@@ -196,7 +196,7 @@ def test_a_path_of_the_ledger_leads_to_its_object(bucket: MemoryStore, tmp_path:
     (tmp_path / "b.csv").write_text("2")
 
     paths = ["b.csv", "s3://raw/orders/a.csv", "s3://raw/orders/gone.csv"]
-    assert look_for(paths, lambda path: address_of(path, tmp_path)) == SourceFiles(there=(paths[0], paths[1]))
+    assert existing_files(paths, lambda path: address_of(path, tmp_path)) == SourceFiles(there=(paths[0], paths[1]))
     assert read_file("s3://raw/orders/a.csv") == b"1"
 
 

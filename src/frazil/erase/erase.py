@@ -57,8 +57,8 @@ def preview(pipeline: Pipeline, spark: SparkSession, wanted: Wanted) -> EraseRep
 
 def _preview(context: TableRun, wanted: Wanted) -> EraseReport:
     job = EraseJob(context)
-    subjects = job.see_subjects(wanted)
-    unfinished, by_hash = job.foresee()
+    subjects = job.load_subjects(wanted)
+    unfinished, by_hash = job.include_unfinished()
     layers = [
         ErasedLayer(
             table=made.full_name,
@@ -119,7 +119,7 @@ def erase(
 def _erase(context: TableRun, wanted: Wanted, tell: Callable[[str], None]) -> EraseReport:
     job = EraseJob(context)
     tell("find the subjects")
-    subjects = job.see_subjects(wanted)
+    subjects = job.load_subjects(wanted)
     erased, erase_id, resumed = job.block(context.run_id)
     others = hold(job.other_hashes(erased, erase_id))
     failpoint("erase.after_block")
@@ -191,7 +191,7 @@ def unblock(pipeline: Pipeline, spark: SparkSession, wanted: Wanted) -> int:
         if erased is None:
             return 0
         job = EraseJob(context)
-        job.see_subjects(wanted)
+        job.load_subjects(wanted)
         hashes = hold(job.hashes(erased))
         known = context.spark.table(quote(*erased.path)).select("key_hash").distinct()
         count = known.join(hashes, "key_hash", "left_semi").count()
@@ -211,7 +211,9 @@ def _source_files(job: EraseJob, holding: Iterable[str], cleared: Collection[str
     table, folder = job.context.table, job.context.pipeline.folder
     left = [path for path in holding if path not in cleared]
     folded = [path for path in job.folded_files() if path not in {*left, *cleared}]
-    those, others = (look_for(paths, lambda path: address_of(path, folder, table.stores)) for paths in (left, folded))
+    those, others = (
+        existing_files(paths, lambda path: address_of(path, folder, table.stores)) for paths in (left, folded)
+    )
     return those, others
 
 
@@ -235,7 +237,7 @@ class SourceFiles:
     unseen: tuple[str, ...] = ()
 
 
-def look_for(paths: Iterable[str], address: Callable[[str], str]) -> SourceFiles:
+def existing_files(paths: Iterable[str], address: Callable[[str], str]) -> SourceFiles:
     """Return the files that exist, in the order of ``paths``.
 
     Args:

@@ -57,7 +57,7 @@ class EraseJob:
     """One erase.
 
     Attributes:
-        subjects: text of each key, and the texts of its columns; None until :meth:`see_subjects` ran.
+        subjects: text of each key, and the texts of its columns; None until :meth:`load_subjects` ran.
         rows: number of deleted rows by table name.
     """
 
@@ -68,7 +68,7 @@ class EraseJob:
         self.rows: dict[str, int | None] = {}
         self._is_subject: Callable[[str, str], str] = self._is_given
 
-    def see_subjects(self, wanted: Wanted) -> int:
+    def load_subjects(self, wanted: Wanted) -> int:
         """Find the subjects and the places of their records; return the number of subjects."""
         frames = []
         if wanted.keys:
@@ -155,7 +155,7 @@ class EraseJob:
             return
         self.spark.sql(f"ALTER TABLE {quote(*erased.path)} UNSET TBLPROPERTIES IF EXISTS ({literal(ERASE_UNFINISHED)})")
 
-    def foresee(self) -> tuple[str | None, int]:
+    def include_unfinished(self) -> tuple[str | None, int]:
         """Include the keys of an unfinished erase, as :meth:`block` does, without changing anything.
 
         Returns:

@@ -17,8 +17,8 @@ from frazil.iceberg.damage import DamagedTableError, local_path
 from frazil.iceberg.file_integrity import damage_of
 from frazil.lake.tables import open_catalog
 from frazil.runner.batch.erased import FLAG
-from frazil.runner.repair import forget_table
 from frazil.runner.steps.alter import keep_live_view
+from frazil.runner.unreadable_tables import forget_table
 from frazil.silver.baseline import BASELINE, baseline_of
 from frazil.spark.gateway import call
 from frazil.spark.session import adopt, spark_session
@@ -114,7 +114,7 @@ def setbacks(pipeline: Pipeline) -> list[Setback]:
         _fit(pipeline, table, stands)
     for gold in pipeline.gold:
         if (stand := stands.get(gold_table(pipeline, gold).key)) is not None:
-            stand.step_back(partial(_reads_no_more, reached=_reached(pipeline, stands)))
+            stand.step_back(partial(_has_inputs, reached=_reached(pipeline, stands)))
     bronze = {source_tables(pipeline, table).bronze.key for table in pipeline.tables}
     return [*_setbacks(stands, bronze), *_torn_views(pipeline, folder)]
 
@@ -168,7 +168,7 @@ def _fit(pipeline: Pipeline, table: Table, stands: Mapping[tuple[str, str], _Sta
     for one, is_needed in ((made.changes, bool(folded)), (erased_table(pipeline, table), are_erased)):
         stand = stands.get(one.key)
         if is_needed and stand is not None and stand.wanted is None:
-            raise _nowhere_else(one, stand)
+            raise _lost_table_error(one, stand)
 
 
 def _is_level(version: Version, *, batch: int, folded: str) -> bool:
@@ -177,7 +177,7 @@ def _is_level(version: Version, *, batch: int, folded: str) -> bool:
     return version.batch <= batch and (not folded or (baseline is not None and baseline.reaches >= folded))
 
 
-def _nowhere_else(table: LakeTable, stand: _Stand) -> DamagedTableError:
+def _lost_table_error(table: LakeTable, stand: _Stand) -> DamagedTableError:
     return DamagedTableError(f"{stand.folder}/metadata/{table.name}.metadata.json", "has no version that is whole")
 
 
@@ -191,7 +191,7 @@ def _reached(pipeline: Pipeline, stands: Mapping[tuple[str, str], _Stand]) -> di
     return reached
 
 
-def _reads_no_more(version: Version, *, reached: Mapping[str, int]) -> bool:
+def _has_inputs(version: Version, *, reached: Mapping[str, int]) -> bool:
     """Return whether all batches that an aggregate was computed from still exist."""
     inputs: Mapping[str, int] = version.bookmark.get("inputs", {})
     return all(batch <= reached.get(mart, batch) for mart, batch in inputs.items())

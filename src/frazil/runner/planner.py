@@ -26,8 +26,8 @@ from frazil.plan.tables.layout import BRONZE, QUARANTINE, SILVER
 from frazil.runner.batch.bronze_records import read_ledger
 from frazil.runner.batch.expressions import check_expressions
 from frazil.runner.limits.rules import check_rules
-from frazil.runner.repair import drop_damaged
 from frazil.runner.sessions import side_by_side
+from frazil.runner.unreadable_tables import drop_damaged
 from frazil.sources.base import SourceDelta
 from frazil.sources.kinds import source_of
 from frazil.spec import CATALOG

@@ -17,11 +17,11 @@ from frazil.runner.planner import OutdatedPlanError, Planner
 from frazil.runner.report.record import Record, run_id
 from frazil.runner.report.report import RunFailedError, TableReport
 from frazil.runner.run_report import fill_report, leave_gold, report_of
-from frazil.runner.sessions import in_turn, interruptibly, working_sessions
+from frazil.runner.sessions import in_reference_order, interruptibly, working_sessions
 from frazil.runner.steps.gold import refresh
 from frazil.runner.table_run import TableRun
 from frazil.runner.table_steps import do_table
-from frazil.runner.upkeep.maintain import keep_up
+from frazil.runner.upkeep.maintain import maintain_due
 from frazil.spark.session import adopt, refuse_connect, spark_session
 from frazil.spec.check.check import check
 from frazil.spec.sql.references import referenced_first
@@ -165,7 +165,7 @@ class _Run:
         done = {one.table for one in self.report.tables if one.commits and not one.errors}
         done |= {made.name for made in self.report.gold if made.outcome == "done"}
         tell = partial(self.listener.began, "maintenance") if self.listener else lambda _: None
-        keep_up(self.sessions[0], self.pipeline, done, self.report, now=self.now, tell=tell)
+        maintain_due(self.sessions[0], self.pipeline, done, self.report, now=self.now, tell=tell)
 
     def _certify(self, certifying: Certifying) -> None:
         done = {
@@ -209,7 +209,7 @@ class _Run:
 
         busy = {step.table for step in steps if not isinstance(step, RefreshGold)}
         names = referenced_first(self.pipeline, (name for name in self.contexts if name in busy))
-        in_turn(work, [self.contexts[name] for name in names], self.sessions)
+        in_reference_order(work, [self.contexts[name] for name in names], self.sessions)
 
     def _do_gold(self, plan: Plan) -> None:
         leave_gold(self.report, plan, {*self.failed})

@@ -78,7 +78,9 @@ def side_by_side(
         return list(pool.map(one, contexts))
 
 
-def in_turn(work: Callable[[TableRun], None], contexts: Sequence[TableRun], sessions: Sequence[SparkSession]) -> None:
+def in_reference_order(
+    work: Callable[[TableRun], None], contexts: Sequence[TableRun], sessions: Sequence[SparkSession]
+) -> None:
     """Call ``work`` as :func:`side_by_side` does; a table can wait for the tables before it.
 
     Tables start in the order of ``contexts``. The first unfinished table never waits, so a deadlock is impossible.

@@ -56,7 +56,7 @@ NO_MOVE: Final[Place] = ("", 0)
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class KeyChange:
+class Move:
     """A change of key that lacks columns; keys are texts of :func:`frazil.silver.changes.key_text`."""
 
     place: Place
@@ -94,19 +94,19 @@ def moves_sql(table: Table, contract: Contract) -> str:
     return f"collect_set(CASE WHEN {LACKS} THEN {move} END)"
 
 
-def moves_of(collected: Iterable[Mapping[str, Any]]) -> list[KeyChange]:
+def moves_of(collected: Iterable[Mapping[str, Any]]) -> list[Move]:
     """Return the moves that :func:`moves_sql` collected; a repeated change counts with its first record."""
     found = [
-        (one["event"], KeyChange(place=(one["place"][r.POSITION], one["place"][r.ROW]), old=one["old"], new=one["new"]))
+        (one["event"], Move(place=(one["place"][r.POSITION], one["place"][r.ROW]), old=one["old"], new=one["new"]))
         for one in collected
     ]
-    firsts: dict[object, KeyChange] = {}
+    firsts: dict[object, Move] = {}
     for event, move in sorted(found, key=lambda one: one[1]):
         firsts.setdefault(move if event is None else (event, move.old, move.new), move)
     return [*firsts.values()]
 
 
-def stretches(moves: Iterable[KeyChange], came: Mapping[tuple[str, Place], Place] | None = None) -> list[Stretch]:
+def stretches(moves: Iterable[Move], came: Mapping[tuple[str, Place], Place] | None = None) -> list[Stretch]:
     """Follow rows from key to key; no two stretches of a key overlap.
 
     Args:

@@ -20,7 +20,7 @@ from frazil.plan.tables.layout import bronze_layout
 from frazil.runner.batch.bronze_records import bronze_records
 from frazil.runner.batch.expressions import expressions_of
 from frazil.runner.key_changes.moves import tells_old_keys
-from frazil.runner.limits.brake import place_sql
+from frazil.runner.limits.snapshot_limit import place_sql
 from frazil.runner.steps.truncates import known_truncates, truncate_bookmark
 from frazil.silver.baseline import BASELINE, Baseline, baseline_of, is_before, is_older
 from frazil.silver.cast import exact

@@ -29,7 +29,7 @@ from frazil.runner.key_changes.moves import (
     place_of_row,
     stretches,
 )
-from frazil.runner.limits.brake import place_sql, verify_snapshots
+from frazil.runner.limits.snapshot_limit import place_sql, verify_snapshots
 from frazil.silver.changes import PROBLEM, TEXT
 from frazil.silver.old_keys import AWAY, LEAVES, MOVED
 from frazil.spec.sql.names import literal, quote
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from frazil.runner.key_changes.moves import KeyChange, Place
+    from frazil.runner.key_changes.moves import Move, Place
     from frazil.runner.table_run import TableRun
     from frazil.silver.contract import Contract
     from frazil.spec import Table
@@ -143,7 +143,7 @@ class _Seen:
     """
 
     truncates: Sequence[Truncate] = ()
-    moves: Sequence[KeyChange] = ()
+    moves: Sequence[Move] = ()
     last_move: Place = NO_MOVE
     least_of_move: Place | None = None
     is_older: bool = False
@@ -192,7 +192,7 @@ def _followed(
     context: TableRun,
     contract: Contract,
     spread: Spread,
-    of: tuple[Sequence[KeyChange], Mapping[str, int], DataFrame | None],
+    of: tuple[Sequence[Move], Mapping[str, int], DataFrame | None],
 ) -> tuple[DataFrame, Spread]:
     """Remove void deletes, and fill the missing values of changes of key."""
     moves, since, held = of

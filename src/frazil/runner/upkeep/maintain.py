@@ -210,7 +210,7 @@ def _size(at: TableSnapshot) -> tuple[int, int]:
     return int(at.summary.get("total-data-files", 0)), int(at.summary.get("total-files-size", 0))
 
 
-def keep_up(
+def maintain_due(
     spark: SparkSession,
     pipeline: Pipeline,
     made_of: Collection[str],
