@@ -175,14 +175,14 @@ EDITS: Final = tuple(
             "is not a partition transform",
         ),
         # Places.
-        ("the lake inside the landing folder", "./lake", "./landing/t/lake", "lies below path"),
-        ("the same by way of ..", "./lake", "./other/../landing/t/lake", "lies below path"),
-        ("the same by way of a link", "./lake", "./link/lake", "lies below path"),
-        ("the same by a pattern", "./landing/t,", "'./**',", "lies below path"),
-        ("the same from the home folder", "./landing/t,", "'~',", "lies below path"),
-        ("the same from the root", "./landing/t,", "/,", "lies below path"),
-        ("the same as an address", "./landing/t,", "'file:FOLDER',", "lies below path"),
-        ("the same by transaction files", "header: true", "header: true, cdc_path: .", "lies below cdc_path"),
+        ("the lake inside the landing folder", "./lake", "./landing/t/lake", "is below path"),
+        ("the same by way of ..", "./lake", "./other/../landing/t/lake", "is below path"),
+        ("the same by way of a link", "./lake", "./link/lake", "is below path"),
+        ("the same by a pattern", "./landing/t,", "'./**',", "is below path"),
+        ("the same from the home folder", "./landing/t,", "'~',", "is below path"),
+        ("the same from the root", "./landing/t,", "/,", "is below path"),
+        ("the same as an address", "./landing/t,", "'file:FOLDER',", "is below path"),
+        ("the same by transaction files", "header: true", "header: true, cdc_path: .", "is below cdc_path"),
         ("no warehouse", "./lake", "''", "the lake has no warehouse"),
         # Secrets.
         ("a password", "./lake}", "./lake, catalog: {type: jdbc, uri: x, password: hunter2}}", "in plain text"),
@@ -218,12 +218,12 @@ EDITS: Final = tuple(
             "{name: v, expr: \"reflect('java.lang.System', 'exit', '1')\"}",
             "function reflect is not allowed: it calls Java",
         ),
-        ("a function that is not", "{name: v}", "{name: v, expr: 'nosuchfn(v)'}", "there is no function nosuchfn"),
+        ("a function that is not", "{name: v}", "{name: v, expr: 'nosuchfn(v)'}", "unknown function nosuchfn"),
         (
             "a field that is not",
             "{name: v}",
             "{name: w, expr: 'upper(nosuchfield)'}",
-            "reads 'nosuchfield', which is no field; known are op, id, ts, v",
+            "reads 'nosuchfield', which is not a field; known are op, id, ts, v",
         ),
         (
             "parentheses 2,000 deep",
@@ -248,7 +248,7 @@ EDITS: Final = tuple(
             "gold of no mart",
             "gold: []",
             "gold: [{name: g, sql: 'select 1 as x from {{ nosuch }}'}]",
-            "reads 'nosuch', which is no mart and no aggregate; known are t",
+            "reads 'nosuch', which is not a mart or an aggregate; known are t",
         ),
         (
             "gold with a template inside",
@@ -257,7 +257,7 @@ EDITS: Final = tuple(
             "a mart is written {{ name }}; other templates are not known",
         ),
         # Transaction files.
-        ("a table of no folder", "header: true", "header: true, cdc_table: public.t", "has no use without cdc_path"),
+        ("a table of no folder", "header: true", "header: true, cdc_table: public.t", "applies only with cdc_path"),
         (
             "a table without schema",
             "header: true",

@@ -42,11 +42,11 @@ def told(fields: dict[str, str], **table: Any) -> list[str]:
     [
         (
             {"columns": [{"name": "id"}, {"name": "x", "expr": "upper(ciyt)"}]},
-            "reads 'ciyt', which is no field; did you mean 'City'?",
+            "reads 'ciyt', which is not a field; did you mean 'City'?",
         ),
         (
             {"columns": [{"name": "id"}, {"name": "x", "expr": "user"}]},
-            "reads 'user', which is no field; known are op, id",
+            "reads 'user', which is not a field; known are op, id",
         ),
         ({"keys": ["ID"]}, "keys of table 'hosts' names 'ID', which is not one of its columns; did you mean 'id'?"),
         ({"sequence_by": ["tz"]}, "sequence_by of table 'hosts' names 'tz'"),

@@ -324,4 +324,4 @@ def test_an_expression_over_the_former_name_fails_in_validation(orders: Orders) 
     orders.declare(columns=columns % ", {name: client}", more="renames: {customer: client}")
 
     [error] = api.plan(orders.folder).state.failed.values()
-    assert "reads 'customer', which is no field" in str(error)
+    assert "reads 'customer', which is not a field" in str(error)

@@ -159,8 +159,8 @@ def test_reasons_are_looked_up_for_some_and_a_batch_without_failures_takes_no_jo
         ("greatest(v)", r"expr of column 'bad' of table 'things': \[WRONG_NUM_ARGS"),
         ("v + array(1)", r"expr of column 'bad' of table 'things': \[DATATYPE_MISMATCH"),
         ("named_struct('a', v).b", r"expr of column 'bad' of table 'things': \[FIELD_NOT_FOUND\]"),
-        ("vv", "reads 'vv', which is no field"),
-        ("user", "reads 'user', which is no field"),
+        ("vv", "reads 'vv', which is not a field"),
+        ("user", "reads 'user', which is not a field"),
     ],
 )
 def test_sql_that_spark_refuses_fails_before_any_write(
@@ -224,7 +224,7 @@ def test_an_expression_that_a_later_file_makes_possible_is_looked_at_again(tries
     tries.run(pipeline)
     pipeline = tries.declare("- {name: v}", '- {name: late, expr: "upper(w)"}')
 
-    with run_fails_with(DeclarationProblems, match="reads 'w', which is no field"):
+    with run_fails_with(DeclarationProblems, match="reads 'w', which is not a field"):
         tries.run(pipeline)
     tries.land("2.csv", "U,1,2,1,w", fields="op,id,ts,v,w")
     tries.run(pipeline)

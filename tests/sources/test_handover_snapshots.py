@@ -117,7 +117,7 @@ def test_a_snapshot_is_landed_once(tmp_path: Path) -> None:
         ("columns: [", 'columns: ["*", ', "declares no columns of its own"),
         ("path: ./dumps", "path: ./dumps, landing: ./x", "landing of the snapshots"),
         ("{kind: snapshot, path: ./dumps, settle_seconds: 0}", "{kind: snapshot, url: x, table: y}", "at every run"),
-        ("landing: ./copies", "landing: ./landing/copies", "lies in one folder with changes"),
+        ("landing: ./copies", "landing: ./landing/copies", "shares a folder with changes"),
         ("path: ./dumps", "path: ./copies/things", "lie in one folder with copies"),
         (DUMPS, "{kind: dms, path: [./a, ./b]}", "are not in one folder"),
     ],

@@ -84,7 +84,7 @@ def test_properties_of_a_catalog_have_the_last_word(monkeypatch: pytest.MonkeyPa
     [
         ("${env:FRAZIL_NOT_SET}", "lake.catalog.password: ${env:FRAZIL_NOT_SET} is not set"),
         ("${file:nowhere}", "lake.catalog.password: ${file:nowhere} cannot be read: FileNotFoundError"),
-        ("${vault:x}", "lake.catalog.password: ${vault:x} is no known reference"),
+        ("${vault:x}", "lake.catalog.password: ${vault:x} is not a known reference"),
     ],
 )
 def test_a_reference_that_leads_nowhere_is_named(tmp_path: Path, reference: str, message: str) -> None:

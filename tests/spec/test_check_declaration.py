@@ -143,7 +143,7 @@ def test_an_unknown_type_names_the_nearest() -> None:
 
 def test_the_rest_of_the_columns_comes_last() -> None:
     assert "tables.0.columns.1: '*' must be the last" in found(pipeline(table(columns=[ID, "*", TS])))
-    assert "takes no type and no expr" in found(pipeline(table(columns=[ID, TS, {"name": "*", "type": "int"}])))
+    assert "cannot have a type or an expr" in found(pipeline(table(columns=[ID, TS, {"name": "*", "type": "int"}])))
 
 
 def test_an_expr_must_be_one_expression() -> None:
@@ -167,7 +167,7 @@ def test_an_expr_reads_fields_of_headerless_files() -> None:
     source = {**HEADERLESS, "fields": ["id", "ts", "location"]}
     columns = [ID, TS, {"name": "city", "expr": "split(locaton, ',')[0]"}]
 
-    assert "reads 'locaton', which is no field; did you mean 'location'?" in found(
+    assert "reads 'locaton', which is not a field; did you mean 'location'?" in found(
         pipeline(table(source=source, columns=columns))
     )
 
@@ -294,7 +294,7 @@ def test_a_table_is_partitioned_once_by_each_thing() -> None:
     [living, days] = found(pipeline(table(marts=[times]))).splitlines()
     [named, again] = found(pipeline(table(columns=columns, marts=[names]))).splitlines()
 
-    assert living.endswith("of table 'hosts' repeats what every history mart is partitioned by; leave it out")
+    assert living.endswith("of table 'hosts' repeats the partition of every history mart; leave it out")
     assert days.endswith("partition 'DAYS(ts)' of the history mart of table 'hosts' repeats 'month(ts)'; leave it out")
     assert again.endswith("'bucket(8, id)' of the current mart of table 'hosts' repeats 'bucket(4, id)'; leave it out")
     assert "'bucket(4, id)' of the current mart of table 'hosts' as a column: id_bucket; give the column" in named

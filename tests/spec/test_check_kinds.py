@@ -56,7 +56,7 @@ def test_a_right_source_has_no_problems(source: dict[str, Any]) -> None:
             {**LOGGED, "path": "landing/log"},
             "it has both path and url; write path for files of the log, or url and log for its database",
         ),
-        ({**LOG, "path": "a", "xid": "xid"}, "xid: xid of it has no use without url; leave it out"),
+        ({**LOG, "path": "a", "xid": "xid"}, "xid: xid of it applies only with url; leave it out"),
         ({**LOG, "url": "u", "landing": "a"}, "it has a url and no log; write log: public.audit_log_dml or the like"),
         (
             {**LOG, "url": "u", "log": "public.audit"},
@@ -73,8 +73,8 @@ def test_a_right_source_has_no_problems(source: dict[str, Any]) -> None:
             {**TAKEN, "path": "dumps"},
             "it has both path and url; write path for a folder of dumps, or url and table for a database",
         ),
-        ({**DUMPS, "every_minutes": 5}, "every_minutes: every_minutes of it has no use without url; leave it out"),
-        ({**DUMPS, "table": "orders"}, "table: table of it has no use without url; leave it out"),
+        ({**DUMPS, "every_minutes": 5}, "every_minutes: every_minutes of it applies only with url; leave it out"),
+        ({**DUMPS, "table": "orders"}, "table: table of it applies only with url; leave it out"),
         ({**TAKEN, "table": "public."}, "it names no table; write table: public.prices or the like"),
         ({**TAKEN, "settle_seconds": 1}, "settle_seconds: settle_seconds of it has no use with url; leave it out"),
         ({**SLOT, "landing": "landing/*"}, "landing: landing of it is a pattern; name one folder"),
@@ -95,7 +95,7 @@ def test_a_right_source_has_no_problems(source: dict[str, Any]) -> None:
         ({**EVENTS, "op": "kind"}, "op: op of it has no use: an envelope has its own; write form: flat"),
         (
             {**EVENTS, "encodings": {"price": "bas64"}},
-            "encodings.price: 'price' in encodings of it is 'bas64', which is no encoding; did you mean 'base64'?",
+            "encodings.price: 'price' in encodings of it is 'bas64', which is not an encoding; did you mean 'base64'?",
         ),
         (
             {**EVENTS, "encodings": {"prise": "decimal(2)"}},

@@ -12,7 +12,7 @@ from tests.spec.declared import found, pipeline
     ("sql", "message"),
     [
         ("select 1; select 2", "it must be one statement"),
-        ("select * from {{ hsots }}", "reads 'hsots', which is no mart and no aggregate; did you mean 'hosts'?"),
+        ("select * from {{ hsots }}", "reads 'hsots', which is not a mart or an aggregate; did you mean 'hosts'?"),
         ("select * from {{ itself }}", "reads itself: itself reads itself; leave one of these out"),
         ("select * from {{ round }}", "reads itself: itself reads round reads itself; leave one of these out"),
         ("select reflect('a', 'b') from {{ hosts }}", "function reflect is not allowed"),

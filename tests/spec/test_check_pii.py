@@ -30,7 +30,7 @@ def test_text_outside_the_key_allows_every_treatment(way: str) -> None:
 
 
 def test_hashes_need_a_key_which_is_a_reference() -> None:
-    assert "no pii_key" in with_column(pii_key=None, pii="hmac")
+    assert "pii_key is missing" in with_column(pii_key=None, pii="hmac")
     told = with_column(pii_key="very secret words", pii="hmac")
     assert "plain text" in told
     assert "very secret" not in told

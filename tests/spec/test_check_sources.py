@@ -39,7 +39,7 @@ def test_transaction_files_are_headerless_csv_whatever_the_format() -> None:
 
 
 def test_cdc_table_is_a_schema_and_a_table_in_cdc_path() -> None:
-    assert "has no use without cdc_path" in found(pipeline(table(source={**CSV, "cdc_table": "public.hosts"})))
+    assert "applies only with cdc_path" in found(pipeline(table(source={**CSV, "cdc_table": "public.hosts"})))
     assert "is not schema.table" in found(pipeline(table(source={**CSV, "cdc_path": "c", "cdc_table": "hosts"})))
 
 
@@ -71,7 +71,7 @@ def test_declared_columns_that_name_the_fields_leave_the_op_column_out() -> None
         ("change_seq", "OP", "must name a field other than the op column"),
         ("change_seq", "nam", "did you mean 'name'?"),
         ("before_image_prefix", "", "is empty"),
-        ("before_image_prefix", "BI_", "there is no field 'BI_id'"),
+        ("before_image_prefix", "BI_", "the field 'BI_id' is missing"),
     ],
 )
 def test_settings_of_a_source_make_sense(setting: str, value: object, message: str) -> None:

@@ -11,11 +11,11 @@ from frazil.spec.sql.sql import expression_problems
 @pytest.mark.parametrize(
     ("expr", "problem"),
     [
-        ("nosuchfn(v)", "there is no function nosuchfn"),
-        ("substrng(v, 1)", "there is no function substrng; did you mean 'substring'?"),
-        ("upper(lowr(v))", "there is no function lowr; did you mean 'lower'?"),
-        ("db.fn(v)", "there is no function db.fn"),
-        ("identifier('v')", "there is no function identifier"),
+        ("nosuchfn(v)", "unknown function nosuchfn"),
+        ("substrng(v, 1)", "unknown function substrng; did you mean 'substring'?"),
+        ("upper(lowr(v))", "unknown function lowr; did you mean 'lower'?"),
+        ("db.fn(v)", "unknown function db.fn"),
+        ("identifier('v')", "unknown function identifier"),
         ("luhn_check(v, 1)", "function luhn_check takes 1 argument, not 2"),
         ("make_timestamp(v, w, v, w)", "takes 1, 2, 3, 6 or 7 arguments, not 4"),
         ("luhn_check()", "function luhn_check takes 1 argument, not 0"),

@@ -87,7 +87,7 @@ def test_a_source_is_found_in_the_same_way(tmp_path: Path, home: Path, declared:
 )
 def test_a_lake_that_a_reference_puts_into_a_landing_folder_is_refused(tmp_path: Path, lake: str, landing: str) -> None:
     assert [text.partition(" of the source")[0] for text in told(pipeline(tmp_path, lake, landing))] == [
-        f"tables.0: the warehouse {lake} lies below path '{landing}'"
+        f"tables.0: the warehouse {lake} is below path '{landing}'"
     ]
 
 
@@ -97,9 +97,9 @@ def test_a_lake_that_a_reference_puts_into_a_landing_folder_is_refused(tmp_path:
         ("${env:NOT_SET}/lake", "lake.warehouse: ${env:NOT_SET} is not set; export NOT_SET=… before the command"),
         ("${env:EMPTY}", "lake.warehouse: '${env:EMPTY}' is empty; name a folder, such as ./lake"),
         ("~nobody-of-this-name/lake", "lake.warehouse: ~nobody-of-this-name/lake: no such home folder; a folder of "),
-        ("file:lake", "lake.warehouse: file:lake is no absolute address; write file:///folder, or "),
-        ("file://lake/shop", "lake.warehouse: file://lake/shop is no absolute address; write file:///folder, or "),
-        ("s3:bucket/lake", "lake.warehouse: s3:bucket/lake is no address; write // after the colon"),
+        ("file:lake", "lake.warehouse: file:lake is not an absolute address; write file:///folder, or "),
+        ("file://lake/shop", "lake.warehouse: file://lake/shop is not an absolute address; write file:///folder, or "),
+        ("s3:bucket/lake", "lake.warehouse: s3:bucket/lake is not an address; write // after the colon"),
         ("s3://bucket/lake", "lake.warehouse: the embedded catalog cannot live at s3://bucket/lake; declare a "),
         ("la?ke", "has a question mark; choose another folder"),
     ],

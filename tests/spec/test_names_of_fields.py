@@ -28,7 +28,7 @@ def test_names_and_other_fields_have_their_uses() -> None:
     ("source", "told"),
     [
         ({"names": {"ID": "id_2"}}, "names in the source of table 't' has no use"),
-        ({"header": True, "other_fields": (("id",),)}, "has no use without fields"),
+        ({"header": True, "other_fields": (("id",),)}, "applies only to fields"),
         ({"fields": ("id", "name", "n"), "other_fields": (("id", "m"),)}, "names 'm', which is not one of fields"),
         ({"fields": ("id", "name", "n"), "other_fields": (("id", "n"), ("id", "name"))}, "lists of different lengths"),
         ({"header": True, "encoding": "utf-16"}, "'utf-16', which cannot be read"),

@@ -70,7 +70,7 @@ frazil.yml:14:26: unknown type 'integr' of column 'id' of table 'listings'; did 
 frazil.yml:17:34: deletes of the current mart of table 'listings' is 'sotf'; did you mean 'soft'?
 frazil.yml:18:40: unknown partition transform 'dya(updated_at)' in the history mart of table 'listings'; did you mean 'day'?
 frazil.yml:19:5: setting 'keys' is written twice, first in line 11
-frazil.yml:21:32: sql of gold 'listing_count' reads 'listngs', which is no mart and no aggregate; did you mean 'listings'?
+frazil.yml:21:32: sql of gold 'listing_count' reads 'listngs', which is not a mart or an aggregate; did you mean 'listings'?
 frazil.yml:22:23: 'retain_last' of the upkeep is 0; it must be 1 or more
 """
 

@@ -33,7 +33,7 @@ tables:
 @pytest.mark.parametrize(
     ("column", "said"),
     [
-        ("{name: n, type: int, min: 1.5}", "'1.5', min of column 'n' of table 'orders', is no int"),
+        ("{name: n, type: int, min: 1.5}", "'1.5', min of column 'n' of table 'orders', is not a valid int"),
         ("{name: n, min: 1}", "min is for numbers and times, and the type of column 'n' of table 'orders' is string"),
         ("{name: n, type: date, max: tomorrow}", "'tomorrow', max of column 'n'"),
         (
@@ -93,13 +93,13 @@ def test_a_rule_over_columns_that_cannot_be_is_a_problem(rules: str, said: str, 
         ),
         (
             "{name: odd, freshness: {column: n, warn_after: {count: 1, period: day}}}",
-            "'n' is no date and no time, its type is string",
+            "'n' must be a date or a time, and its type is string",
         ),
         (
             "{name: odd, freshness: {warn_after: {count: 1, period: day}}, on_violation: fail}",
             "on_violation has no use, since warn_after and error_after say what it does",
         ),
-        ("{name: odd, references: {columns: [n], to: order}}", "'order', which is no mart; did you mean 'orders'?"),
+        ("{name: odd, references: {columns: [n], to: order}}", "'order', which is not a mart; did you mean 'orders'?"),
         ("{name: odd, references: {columns: [n, id], to: orders}}", "columns has 2, the key of 'orders' has 1: id"),
         ("{name: odd, references: {columns: [n], to: orders}}", "'n' is string, and 'id' of 'orders' int"),
         ("{name: odd, references: {columns: [n], to: orders, fields: [m]}}", "'m', which is not one of the columns"),

@@ -98,11 +98,11 @@ stores:
         parse(text + TABLE)
 
     problems = "\n".join(caught.value.problems)
-    assert "'./landing' is no address of an object store" in problems
+    assert "'./landing' is not an address of an object store" in problems
     assert "'s3://one' has half a key" in problems
     assert "'secret_access_key' is a secret in plain text" in problems
     assert "plain-text" not in problems
-    assert "'region' is a setting of s3://, and 'gs://three' is none" in problems
+    assert "'region' is a setting of s3://, and 'gs://three' has another scheme" in problems
 
 
 def test_tables_know_the_stores_of_their_pipeline_and_are_not_changed_by_it() -> None:

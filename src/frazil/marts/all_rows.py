@@ -42,9 +42,14 @@ def all_rows(mart: Current | History, changes: DataFrame, spec: FoldSpec, times:
 def single_change_rows(
     mart: Current | History, changes: DataFrame, spec: FoldSpec, times: DataFrame | None = None
 ) -> DataFrame:
-    """Compute the rows of a mart for keys with a single change; arguments as for :func:`all_rows`.
+    """Compute the rows of a mart for keys with a single change, which :func:`multi_change_keys` leaves out.
 
-    These are the keys that :func:`multi_change_keys` leaves out.
+    Args:
+        mart: the mart.
+        changes: the single change of each key, in the shape of silver, with event time.
+        spec: the table's parts.
+        times: as for :func:`all_rows`.
+
 
 
     Cost: narrow, no shuffle; rows keep the order of the changes' files.

@@ -117,6 +117,12 @@ def known_versions(
 def known_open_versions(changes: DataFrame, times: DataFrame, spec: FoldSpec) -> DataFrame:
     """Compute the rows of a bitemporal history for keys with a single change; see :func:`known_versions`.
 
+    Args:
+        changes: the single change of each key, in the shape of silver, with event time.
+        times: from :func:`known_times`.
+        spec: the table's parts.
+
+
     Cost: narrow; the times are broadcast.
     """
     return query(

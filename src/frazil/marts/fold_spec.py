@@ -95,7 +95,13 @@ def columns_of(names: Iterable[str], prefix: str = "") -> str:
 
 
 def same(names: Iterable[str], one: str, other: str) -> str:
-    """Write the condition that two aliases have equal columns; NULL equals nothing."""
+    """Write the condition that two aliases have equal columns; NULL equals nothing.
+
+    Args:
+        names: the columns.
+        one: an alias.
+        other: the other alias.
+    """
     return " AND ".join(f"{quote(one, name)} = {quote(other, name)}" for name in names)
 
 

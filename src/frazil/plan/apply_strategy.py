@@ -68,7 +68,13 @@ def choose_strategy(
 
 
 def spark_strategy(changes: int, rows: int, policy: Policy = DEFAULT_POLICY) -> Strategy:
-    """Return Spark's strategy for a batch and a mart of ``rows`` rows: ``overwrite`` for large batches."""
+    """Return Spark's strategy for a batch: ``overwrite`` if it is large, else ``delete_append``.
+
+    Args:
+        changes: changes of the batch.
+        rows: rows of the mart.
+        policy: thresholds.
+    """
     if policy.strategy is None and changes > policy.overwrite_share * rows:
         return "overwrite"
     return "delete_append"

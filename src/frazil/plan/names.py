@@ -86,7 +86,9 @@ def _fields(table: Table, contract: Contract, at: Path) -> Iterator[Problem]:
     for index, column in enumerate(table.columns or ()):
         for field in fields_of(column.expr) if column.expr is not None else ():
             if field.lower() not in known:
-                message = f"expr of column '{column.name}' of table '{table.name}' reads '{field}', which is no field"
+                message = (
+                    f"expr of column '{column.name}' of table '{table.name}' reads '{field}', which is not a field"
+                )
                 hint = suggestion(field, [name for name, _ in contract.fields])
                 yield Problem((*at, "columns", index, "expr"), message, hint)
 

@@ -15,6 +15,12 @@ _NO_BATCH = 0
 def batches(rows: DataFrame, after: int, upto: int) -> DataFrame:
     """Keep the rows of batches ``after < batch <= upto``; files of other batches are not opened.
 
+    Args:
+        rows: rows with ``_cdc_batch``.
+        after: the batch before the first one.
+        upto: the last batch.
+
+
     The condition is a set of numbers. It includes 0, which no batch has, so that the set never has one element: Spark
     passes sets to generated code by reference, so all batches share one compiled class.
     """

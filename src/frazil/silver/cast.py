@@ -78,7 +78,11 @@ def exact(text: str, type_name: str, beyond: BeyondMicroseconds = "truncate") ->
 def why_not(text: str, type_name: str, beyond: BeyondMicroseconds = "truncate") -> str:
     """Write the part of an invalid text for an error message; for JSON its path and value.
 
-    Arguments as for :func:`exact`.
+    Args:
+        text: SQL that names a string column.
+        type_name: a type of the contract in normal form.
+        beyond: policy for digits of a timestamp beyond microseconds.
+
     """
     return NestedCast(partial(exact, beyond=beyond)).problem(text, type_name) if is_nested(type_name) else text
 

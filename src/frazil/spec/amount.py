@@ -6,7 +6,13 @@ _STEP = 1000.0
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:
-    """Write a number with its noun: ``1 file``, ``12,000 files``; ``many`` is an irregular plural."""
+    """Write a number with its noun, such as ``1 file`` or ``12,000 files``.
+
+    Args:
+        number: the number.
+        one: the noun in the singular.
+        many: an irregular plural; None adds an s.
+    """
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 

@@ -56,7 +56,7 @@ def expand(text: str, *, setting: str, folder: Path) -> str:
     if resolved.startswith("file:"):
         if (local := _FILE.match(resolved)) is None:
             raise DeclarationError(
-                f"{setting}: {text} is no absolute address", hint="write file:///folder, or a path without file:"
+                f"{setting}: {text} is not an absolute address", hint="write file:///folder, or a path without file:"
             )
         return unquote(resolved[local.end() :])
     expanded = os.path.expanduser(resolved)  # noqa: PTH111 - keeps ./ and ..
@@ -66,9 +66,15 @@ def expand(text: str, *, setting: str, folder: Path) -> str:
 
 
 def locate(text: str, *, setting: str, folder: Path) -> Location:
-    """Return the location of a declared folder, file or pattern; arguments and errors as for :func:`expand`.
+    """Return the location of a declared folder, file or pattern, without following symbolic links.
 
-    A relative local path starts at ``folder``. Symbolic links are not followed.
+    Args:
+        text: the value of a setting.
+        setting: its name, for errors.
+        folder: where relative paths start.
+
+    Raises:
+        DeclarationError: as for :func:`expand`.
     """
     expanded = expand(text, setting=setting, folder=folder)
     if _STORE.match(expanded):
@@ -87,7 +93,7 @@ def warehouse(pipeline: Pipeline) -> Location:
     if found.path is None:
         return found
     if _SCHEME.match(expand(declared, setting=_WAREHOUSE, folder=pipeline.folder)):
-        raise DeclarationError(f"{_WAREHOUSE}: {declared} is no address", hint="write // after the colon")
+        raise DeclarationError(f"{_WAREHOUSE}: {declared} is not an address", hint="write // after the colon")
     return Location(uri=f"file://{found.path.resolve()}")
 
 

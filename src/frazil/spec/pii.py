@@ -165,7 +165,7 @@ def pii_problems(pipeline: Pipeline) -> Iterator[Problem]:
                 hashes = hashes or column.pii == HMAC
     if hashes and key is None:
         yield Problem(
-            ("pii_key",), "a column says pii: hmac, and there is no pii_key", 'write pii_key: "${env:PII_KEY}"'
+            ("pii_key",), "a column says pii: hmac, and pii_key is missing", 'write pii_key: "${env:PII_KEY}"'
         )
     elif key is not None and not is_reference(key):
         # The text itself never goes into a message.

@@ -90,7 +90,7 @@ def resolve(text: str, *, setting: str, folder: Path) -> str:
             except (OSError, UnicodeDecodeError) as error:
                 raise DeclarationError(f"{setting}: {reference[0]} cannot be read: {type(error).__name__}") from None
         raise DeclarationError(
-            f"{setting}: {reference[0]} is no known reference", hint="write ${env:NAME} or ${file:PATH}"
+            f"{setting}: {reference[0]} is not a known reference", hint="write ${env:NAME} or ${file:PATH}"
         )
 
     return _ANY_REFERENCE.sub(value, text)

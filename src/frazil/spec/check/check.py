@@ -162,7 +162,9 @@ def _gold(pipeline: Pipeline) -> Iterator[Problem]:
         read = mart_references(gold.sql)
         for name in read:
             if name not in known:
-                yield Problem(at, f"{whose} reads '{name}', which is no mart and no aggregate", suggestion(name, known))
+                yield Problem(
+                    at, f"{whose} reads '{name}', which is not a mart or an aggregate", suggestion(name, known)
+                )
         if gold.name in in_circle:
             yield Problem(at, f"{whose} reads itself: {' reads '.join(in_circle)}", "leave one of these out")
         if gold.materialized != "incremental" or found:

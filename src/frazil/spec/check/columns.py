@@ -93,7 +93,7 @@ def _rest(table: Table, index: int, at: Path) -> Iterator[Problem]:
     if index != len(columns) - 1:
         yield Problem(at, f"'*' must be the last of the columns of table '{table.name}'")
     if columns[index].expr is not None or columns[index].type != "string":
-        yield Problem(at, f"'*' in the columns of table '{table.name}' takes no type and no expr")
+        yield Problem(at, f"'*' in the columns of table '{table.name}' cannot have a type or an expr")
 
 
 def _name(name: str, at: Path, whose: str) -> Iterator[Problem]:
@@ -130,7 +130,7 @@ def _expression(table: Table, expr: str | None, at: Path, whose: str) -> Iterato
     known = {name.lower() for name in fields}
     for field in fields_of(expr):
         if field.lower() not in known:
-            yield Problem(at, f"{whose} reads '{field}', which is no field", suggestion(field, fields))
+            yield Problem(at, f"{whose} reads '{field}', which is not a field", suggestion(field, fields))
 
 
 def _undeclared(table: Table, setting: str, names: Iterable[str], at: Path) -> Iterator[Problem]:

@@ -116,7 +116,7 @@ def _places(table: Table, at: Path) -> Iterator[Problem]:
     for path in own:
         for other in changes:
             if meet(path.rstrip("/"), other):
-                message = f"{path} of table '{table.name}' has snapshots, and lies in one folder with changes: {other}"
+                message = f"{path} of table '{table.name}' has snapshots and shares a folder with changes: {other}"
                 yield Problem(at, message, "give changes, snapshots and landing a folder each")
     if len(own) > 1 and meet(*(path.rstrip("/") for path in own)):
         yield Problem(

@@ -65,7 +65,7 @@ def _encoding(table: Table, at: Path) -> Iterator[Problem]:
 def _other_fields(table: Table, at: Path) -> Iterator[Problem]:
     source, whose = table.source, f"other_fields in the source of table '{table.name}'"
     if source.other_fields and (source.fields is None or source.header or source.format != "csv"):
-        yield Problem(at, f"{whose} has no use without fields of CSV without a header", "leave it out, or write fields")
+        yield Problem(at, f"{whose} applies only to fields of headerless CSV", "leave it out, or write fields")
         return
     counts = [len(source.fields or ())]
     for index, fields in enumerate(source.other_fields):
@@ -84,7 +84,7 @@ def _fields(table: Table, at: Path) -> Iterator[Problem]:
     for index, field in enumerate(fields):
         if field.lower() == table.source.op.lower():
             message = f"fields of table '{table.name}' lists the op column '{field}'"
-            yield Problem((*at, "fields", index), message, "leave it out: it stands before them")
+            yield Problem((*at, "fields", index), message, "leave it out: it precedes the fields")
 
 
 def _signs(table: Table, at: Path) -> Iterator[Problem]:
@@ -103,7 +103,7 @@ def _transaction_files(table: Table, at: Path) -> Iterator[Problem]:
     if source.cdc_table is None:
         return
     if source.cdc_path is None:
-        yield Problem(here, f"{whose} has no use without cdc_path", "leave it out")
+        yield Problem(here, f"{whose} applies only with cdc_path", "leave it out")
     if "." not in source.cdc_table:
         yield Problem(here, f"{whose} is not schema.table", "write public.hosts or the like")
 
@@ -127,7 +127,7 @@ def _before_image(table: Table, at: Path) -> Iterator[Problem]:
     if not prefix.strip():
         yield Problem(at, f"before_image_prefix {whose} is empty", "write BI_ or the like, or leave it out")
     elif missing:
-        message = f"before_image_prefix {whose} is '{prefix}', but there is no field '{missing[0]}'"
+        message = f"before_image_prefix {whose} is '{prefix}', but the field '{missing[0]}' is missing"
         yield Problem(at, message, "add it to the fields; without it a changed key is not seen")
 
 
@@ -144,7 +144,7 @@ def audit_log_problems(table: Table, at: Path) -> Iterator[Problem]:
     elif source.path is not None:
         for setting in _OF_A_DATABASE:
             if getattr(source, setting) is not None:
-                yield Problem((*at, setting), f"{setting} of {whose} has no use without url", "leave it out")
+                yield Problem((*at, setting), f"{setting} of {whose} applies only with url", "leave it out")
     else:
         yield from (
             Problem(at, f"{whose} has a url and no {setting}", hint)
@@ -196,7 +196,7 @@ def _value_encoding(table: Table, field: str, encoding: str, at: Path) -> Iterat
     whose = f"'{field}' in encodings of the source of table '{table.name}'"
     if encoding not in ENCODINGS and not DECIMAL.fullmatch(encoding):
         known = (*ENCODINGS, "decimal(scale)")
-        yield Problem(at, f"{whose} is '{encoding}', which is no encoding", suggestion(encoding, known))
+        yield Problem(at, f"{whose} is '{encoding}', which is not an encoding", suggestion(encoding, known))
     columns = table.columns or ()
     names = [column.name for column in columns]
     # A field without a column can still have values outside its schema: text lets such records pass.
@@ -221,7 +221,7 @@ def snapshot_problems(table: Table, at: Path) -> Iterator[Problem]:
         yield Problem(at, f"{whose} has {what}", "write path for a folder of dumps, or url and table for a database")
     elif source.url is None:
         yield from (
-            Problem((*at, setting), f"{setting} of {whose} has no use without url", "leave it out")
+            Problem((*at, setting), f"{setting} of {whose} applies only with url", "leave it out")
             for setting in ("table", "every_minutes")
             if setting in source.model_fields_set
         )

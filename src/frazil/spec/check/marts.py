@@ -85,9 +85,7 @@ def _partition(table: Table, mart: Mart, text: str, at: Path) -> Iterator[Proble
 
 def _repeated(table: Table, mart: Mart, at: Path) -> Iterator[Problem]:
     """Yield partitions that Iceberg considers duplicates, and partitions with the name of a column."""
-    taken: dict[str, str] = (
-        {"is_current": "what every history mart is partitioned by"} if isinstance(mart, History) else {}
-    )
+    taken: dict[str, str] = {"is_current": "the partition of every history mart"} if isinstance(mart, History) else {}
     columns = {name.lower() for name in {**_types(table), **added_columns(mart)}}
     for index, text in enumerate(mart.partition_by):
         try:

@@ -82,7 +82,7 @@ def _column(column: Column, at: Path, whose: str) -> Iterator[Problem]:
         if name in said and column.type in {"string", "boolean", "binary"}:
             yield Problem((*at, name), f"{name} is for numbers and times, and the type of {whose} is {column.type}")
         elif (value := getattr(column, name)) is not None and not is_value(value, column.type):
-            yield Problem((*at, name), f"'{value}', {name} of {whose}, is no {column.type}")
+            yield Problem((*at, name), f"'{value}', {name} of {whose}, is not a valid {column.type}")
     yield from _accepted(column, (*at, "accepted_values"), whose)
 
 
@@ -96,7 +96,7 @@ def _accepted(column: Column, at: Path, whose: str) -> Iterator[Problem]:
         return
     for index, value in enumerate(column.accepted_values):
         if not is_value(value, column.type):
-            yield Problem((*at, index), f"'{value}', one of accepted_values of {whose}, is no {column.type}")
+            yield Problem((*at, index), f"'{value}', one of accepted_values of {whose}, is not a valid {column.type}")
 
 
 def is_value(text: str, type_name: str) -> bool:
@@ -182,7 +182,7 @@ def _freshness(table: Table, freshness: Freshness, at: Path, whose: str) -> Iter
         yield Problem((*at, "warn_after"), f"{whose}: warn_after ({warn}) is later than error_after ({error})")
     column = declared(table).get(freshness.column or "")
     if column is not None and column.type not in TIMES:
-        message = f"{whose}: '{column.name}' is no date and no time, its type is {column.type}"
+        message = f"{whose}: '{column.name}' must be a date or a time, and its type is {column.type}"
         yield Problem((*at, "column"), message)
 
 
@@ -196,7 +196,7 @@ def reference_problems(pipeline: Pipeline) -> Iterator[Problem]:
             at, whose = ("tables", number, "rules", index, "references"), f"rule '{rule.name}' of table '{table.name}'"
             found = mart_named(pipeline, reference.to)
             if found is None:
-                message = f"{whose} refers to '{reference.to}', which is no mart"
+                message = f"{whose} refers to '{reference.to}', which is not a mart"
                 yield Problem((*at, "to"), message, suggestion(reference.to, marts))
                 continue
             yield from _fields(table, rule, found[0], at)

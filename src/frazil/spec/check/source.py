@@ -87,8 +87,8 @@ def path_problems(pipeline: Pipeline) -> Iterator[Problem]:
                 if lake is not None and _meets(parts, lake):
                     yield Problem(
                         at,
-                        f"the warehouse {pipeline.lake.warehouse} lies below {setting} '{path}' of the source of table "
-                        f"'{table.name}': its files would be taken for the source's",
+                        f"the warehouse {pipeline.lake.warehouse} is below {setting} '{path}' of the source of table "
+                        f"'{table.name}': the source would read its files",
                         "give the lake a folder beside the landing folder",
                     )
 

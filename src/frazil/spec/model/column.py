@@ -23,7 +23,7 @@ def _normal_type(text: str) -> str:
 class Column(Spec):
     """One column of the contract of silver and marts."""
 
-    name: str = Field(description="Name of the column, and of the source field if there is no expr.")
+    name: str = Field(description="Name of the column, and of the source field without an expr.")
     type: Annotated[str, AfterValidator(_normal_type)] = Field(
         default="string",
         description="boolean, int, bigint, float, double, decimal(p,s), string, date, timestamp, "
@@ -45,5 +45,5 @@ class Column(Spec):
     max_length: int | None = Field(default=None, ge=0, description="The most characters of a text.")
     on_violation: OnViolation = Field(
         default="quarantine",
-        description="What becomes of a change that breaks one of its rules: quarantine, warn or fail.",
+        description="Effect on a change that breaks one of its rules: quarantine, warn or fail.",
     )

@@ -28,6 +28,6 @@ class Evolution(Spec):
     on_type_change: OnChange = Field(
         default="quarantine",
         description="A field whose type at the source is another one: quarantine (a wider type widens the column; "
-        "values that fit neither wait), evolve (a type that holds both, text if nothing else does), keep (the column "
+        "values that fit neither wait), evolve (a type that holds both, at last text), keep (the column "
         "stays as it is) or fail.",
     )

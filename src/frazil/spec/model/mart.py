@@ -58,7 +58,7 @@ class History(_Mart):
     )
     bitemporal: bool = Field(
         default=False,
-        description="Keep what was known of each version before: known_from and known_to say when it was known.",
+        description="Keep all earlier rows: known_from and known_to say when each was known.",
     )
 
 

@@ -74,7 +74,7 @@ class Lake(Spec):
     """Warehouse, catalog and namespaces of the tables."""
 
     warehouse: str = Field(description="Folder or object store URI; relative to the declaration.")
-    catalog: Catalog = Field(default=EmbeddedCatalog(), description="What keeps track of the tables.")
+    catalog: Catalog = Field(default=EmbeddedCatalog(), description="Catalog of the tables.")
     namespaces: Namespaces = Field(default=Namespaces(), description="Names of the four layers.")
 
 
@@ -117,7 +117,7 @@ class Table(Spec):
         description="The contract. Left out: every field of the source, evolved as it grows. "
         'A last entry "*" adds the rest as text.',
     )
-    rules: tuple[Rule, ...] = Field(default=(), description="What every row keeps, over several columns.")
+    rules: tuple[Rule, ...] = Field(default=(), description="Rules over rows, or over whole marts.")
     evolution: Evolution = Field(default=Evolution(), description="What to do when the source changes shape.")
     renames: dict[str, str] = Field(
         default_factory=dict, description="Fields of the source that have another name now: the old one and the new."
@@ -131,12 +131,12 @@ class Table(Spec):
     )
     beyond_microseconds: BeyondMicroseconds | None = Field(
         default=None,
-        description="What becomes of the digits of a timestamp beyond microseconds: truncate (what is left out means), "
+        description="Digits of a timestamp beyond microseconds: truncate (the default), "
         "round, text (a column that is not declared is text, a declared one as for quarantine), or quarantine.",
     )
     marts: tuple[Mart, ...] = Field(default=(Current(),), description="The tables made of it; left out: current, hard.")
     retention: Retention | None = Field(
-        default=None, description="How long changes are kept one by one. Left out: for ever."
+        default=None, description="How long changes are kept one by one. Left out: no limit."
     )
     max_bad_rows: int | None = Field(
         default=None, ge=0, description="More bad records than this in a batch stop the run."

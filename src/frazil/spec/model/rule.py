@@ -102,7 +102,7 @@ class Rule(Spec):
     freshness: Freshness | None = Field(default=None, description="How old the newest time may be.")
     on_violation: OnViolation = Field(
         default_factory=_on_violation,
-        description="What becomes of a change that breaks it: quarantine (default of expr), warn, or fail (default of "
+        description="Effect on a change that breaks it: quarantine (default of expr), warn, or fail (default of "
         "the rules of a mart, which know no quarantine).",
     )
 

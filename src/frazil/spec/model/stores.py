@@ -184,14 +184,16 @@ def store_problems(stores: Mapping[str, Store]) -> Iterator[Problem]:
     for prefix, store in stores.items():
         at = ("stores", prefix)
         if not is_store(prefix):
-            yield Problem(at, f"'{prefix}' is no address of an object store", "write s3://bucket, gs://… or abfss://…")
+            yield Problem(
+                at, f"'{prefix}' is not an address of an object store", "write s3://bucket, gs://… or abfss://…"
+            )
             continue
         scheme = split(prefix)[0].scheme
         for name in store.model_dump(exclude_none=True):
             says = type(store).model_fields[name].description or ""
             kind = {"S3": "s3", "Google": "gs", "Azure": "abfss"}[says.partition(":")[0]]
             if kind != scheme:
-                yield Problem((*at, name), f"'{name}' is a setting of {kind}://, and '{prefix}' is none")
+                yield Problem((*at, name), f"'{name}' is a setting of {kind}://, and '{prefix}' has another scheme")
         if (store.access_key_id is None) != (store.secret_access_key is None):
             yield Problem(at, f"'{prefix}' has half a key", "declare access_key_id and secret_access_key")
 

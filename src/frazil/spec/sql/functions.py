@@ -99,7 +99,7 @@ def unknown_function(name: str) -> str | None:
     if name in known or name in _BY_SYNTAX:
         return None
     near = nearest(name, known)
-    return f"there is no function {name}" + (f"; did you mean '{near}'?" if near else "")
+    return f"unknown function {name}" + (f"; did you mean '{near}'?" if near else "")
 
 
 def calls_java(name: str) -> bool:

@@ -30,7 +30,7 @@ class AuditLog(SourceSpec):
     landing: str | None = Field(
         default=None, description="With url: the folder that the log is captured into, one folder a table."
     )
-    table: str = Field(min_length=1, description="The table as it stands in the log: schema.table, or table alone.")
+    table: str = Field(min_length=1, description="The table as the log names it: schema.table, or table alone.")
     event_id: str = Field(default="audit_event_id", description="Column with the number of a record.")
     operation: str = Field(default="audit_operation", description="Column with I, U, D or T (truncate).")
     timestamp: str = Field(default="audit_timestamp", description="Column with the time of the change.")

@@ -75,7 +75,7 @@ class Debezium(SourceSpec):
     )
     unavailable: str = Field(
         default="__debezium_unavailable_value",
-        description="Text that stands for a value that the database did not tell (unavailable.value.placeholder).",
+        description="Placeholder for a value that the database did not send (unavailable.value.placeholder).",
     )
     settle_seconds: float = Field(
         default=60.0, ge=0, description="A file that looks cut off and is younger waits for a later run."

@@ -74,7 +74,7 @@ class DmsFiles(SourceSpec):
     )
     cdc_table: str | None = Field(
         default=None,
-        description="schema.table as it stands in the files of cdc_path; left out: any schema, same name.",
+        description="schema.table as the files of cdc_path name it; left out: any schema, same name.",
     )
     settle_seconds: float = Field(
         default=60.0,

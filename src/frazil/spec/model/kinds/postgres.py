@@ -41,12 +41,12 @@ class Postgres(SourceSpec):
     )
     table: str = Field(description="The table, as schema.table; without a schema it is in public.")
     publication: str = Field(
-        default="frazil", description="Publication that the table is added to; made if there is none."
+        default="frazil", description="Publication that the table is added to; created if missing."
     )
     slot: str = Field(
         default="frazil",
         pattern="^[a-z0-9_]{1,63}$",
-        description="Replication slot; made if there is none. Tables of one slot are captured together.",
+        description="Replication slot; created if missing. Tables of one slot are captured together.",
     )
     landing: str = Field(
         min_length=1, description="Folder that the changes are landed in; relative to the declaration."
