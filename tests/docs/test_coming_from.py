@@ -114,7 +114,7 @@ CASES = {
     "`dbt_utils.expression_is_true`, `severity: warn`": Case(
         runs=[[NEGATIVE]], rows=[(2, "new")], warns=1, tested=["positive"]
     ),
-    "`unique` of a column that is no key": Case(runs=[[NEW], [NEGATIVE]], rows=[(1, "new")], fails="FZ403"),
+    "`unique` of a column outside the key": Case(runs=[[NEW], [NEGATIVE]], rows=[(1, "new")], fails="FZ403"),
     "`relationships: {to: ref('customers'), field: id}` of a column `total`": Case(
         runs=[[NEW, PAID | {"id": 2}], [NEGATIVE | {"id": 3}]],
         rows=[(1, "new"), (2, "paid")],
