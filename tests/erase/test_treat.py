@@ -157,7 +157,7 @@ def test_pii_that_comes_later_leaves_what_a_lake_would_hold_that_had_it_from_the
             api.treat(pipeline, "customers", spark=spark_session(pipeline))
         monkeypatch.delenv("FRAZIL_FAILPOINT")
     assert api.status(pipeline).tables[0].treating
-    assert "ends what was begun" in str([one.detail for one in api.check(pipeline) if one.ok is False])
+    assert "finishes the removal" in str([one.detail for one in api.check(pipeline) if one.ok is False])
     take(folder, pipeline, 2)
     report = api.treat(pipeline, "customers", spark=spark_session(pipeline))
 

@@ -126,7 +126,7 @@ def test_late_changes_add_what_is_known_and_overwrite_nothing(
     begins = "(SELECT min(known_from) FROM lake.marts.prices_known)"
     session.sql(f"UPDATE lake.marts.prices_known SET known_from = {begins} WHERE id = 1 AND price = 10")
     wrong = [finding.detail for finding in api.check(tmp_path) if finding.ok is False]
-    assert [detail for detail in wrong if detail.startswith("2 versions have a time of knowledge that cannot be")]
+    assert [detail for detail in wrong if detail.startswith("2 versions have an impossible time of knowledge")]
 
 
 def test_what_is_forgotten_cannot_be_known() -> None:

@@ -124,7 +124,7 @@ def test_a_lake_of_an_older_version_goes_on(shop: Shop, monkeypatch: pytest.Monk
 
     assert old.startswith("an older version took its files")
     assert proofs(shop.pipeline)["NOTHING-LOST", BYTES] == (
-        "the bytes of 1 file are rebuilt from bronze; 1 file taken by an older version cannot be told"
+        "the bytes of 1 file are rebuilt from bronze; 1 file taken by an older version cannot be checked"
     )
 
 

@@ -157,5 +157,5 @@ def test_marts_at_different_batches_are_not_compared(shop: Shop) -> None:
         shop.session.conf.unset(setting)
 
     assert [one.detail for one in findings if one.ok is None] == [
-        "they stand at batches 2 and 1: frazil run brings them to the same batch"
+        "they hold batches 2 and 1: frazil run brings them to the same batch"
     ]

@@ -63,7 +63,7 @@ def test_a_load_with_repeated_keys_fails_and_names_the_differing_columns() -> No
     assert ok is False
     assert said == (
         "50 of 50 keys of full loads have different records in one load: 0; 1; 10; they differ in qty; "
-        "keys: [id, qty] tells them apart"
+        "keys: [id, qty] would be unique"
     )
 
 
@@ -103,7 +103,7 @@ def test_folded_records_of_loads_are_noted() -> None:
         proof.connection.execute("DELETE FROM changes")
         none_left = verdict(proof, "KEYS")
 
-    folded = "20 records of full loads are folded into the baseline, and not looked at"
+    folded = "20 records of full loads are folded into the baseline, and not checked"
     assert (ok, said) == (True, f"each of 50 keys of full loads has one record; {folded}")
     assert none_left == (None, folded)
 
@@ -116,7 +116,7 @@ def test_a_batch_that_is_mostly_older_than_its_keys_is_wrong() -> None:
     assert ok is False
     assert said == (
         "batch 2: 101 of 200 changes are older than what their key had, such as 0; look at frazil key; "
-        "where they are really old, max_late_fraction: 1 says so"
+        "if they are really old, set max_late_fraction: 1"
     )
 
 

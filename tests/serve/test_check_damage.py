@@ -151,7 +151,7 @@ def test_bronze_cannot_be_rebuilt(pair: Pipeline) -> None:
         (failed,) = [one for one in check(pair) if one.ok is False]
 
     assert (failed.law, failed.table) == ("NOTHING-LOST", "bronze.left")
-    assert failed.hint == "restore the file from a backup: what bronze holds cannot be rebuilt"
+    assert failed.hint == "restore the file from a backup: bronze cannot be rebuilt"
 
 
 def test_a_declaration_that_does_not_fit_fails_its_table_alone(pair: Pipeline) -> None:

@@ -112,7 +112,7 @@ PATHS, CONTENTS, RECOUNT, LEDGER, WENT_ON = (
 def test_matching_counts_are_proven(tmp_path: Path) -> None:
     with lake(tmp_path) as proof:
         assert verdicts(proof) == {
-            PATHS: (True, "each of 3 paths was met once"),
+            PATHS: (True, "each of 3 paths was taken once"),
             CONTENTS: (True, "no content was taken twice"),
             RECOUNT: (True, "268 lines of 3 files are the ledger's"),
             LEDGER: (True, "263 records and 2 bad are the ledger's"),

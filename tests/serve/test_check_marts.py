@@ -178,7 +178,7 @@ def test_keys_that_only_the_content_hash_orders_are_left_out_and_told() -> None:
     one, other = (
         oracle_changes({"1.csv": [{"op": "I", "id": "9", "ts": "2026-01-01", "name": text}]}) for text in "ab"
     )
-    note = "; 1 key is left out, whose order only the content hash decides"
+    note = "; 1 key is left out: only the content hash orders their changes"
     with made(drawn(4) + one + other, layers(partial=True, marts=(*MARTS,))) as marts:
         for name in MARTS:
             marts.said.clear()
@@ -216,7 +216,7 @@ def test_marts_at_different_batches_are_each_folded_to_their_own() -> None:
         (True, "its rows are what batch 1 folds to"),
         (True, "its rows are what batches 1 to 3 fold to"),
     ]
-    assert agree == (None, "they stand at batches 1 and 3: frazil run brings them to the same batch")
+    assert agree == (None, "they hold batches 1 and 3: frazil run brings them to the same batch")
 
 
 @pytest.mark.parametrize("other", ["soft", "close", "mark"])
@@ -287,6 +287,6 @@ def test_a_mart_of_another_declaration_or_without_a_batch_is_not_judged() -> Non
             verdicts[name] = marts.verdict("CONVERGE", "hard")
 
     assert verdicts == {
-        "declared": (None, "the declaration changed since it was written: frazil run rebuilds it"),
+        "declared": (None, "its declaration changed: frazil run rebuilds it"),
         "empty": (None, "nothing was applied to it yet"),
     }

@@ -119,7 +119,7 @@ def test_parquet_has_the_types_and_every_column(shop: Shop, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("sql", "file", "says"),
     [
-        ("select interval 1 day as i", "x.parquet", "Parquet has no such type"),
+        ("select interval 1 day as i", "x.parquet", "Parquet lacks the type"),
         ("select 1 as i", "nowhere/x.parquet", "cannot be written: No such file or directory"),
         ("selct 1", "x.parquet", "not SQL"),
     ],

@@ -33,11 +33,14 @@ class ReaderError(SetupError):
 
 
 def connect(located: Located, settings: Mapping[str, str] | None = None) -> duckdb.DuckDBPyConnection:
-    """Open an empty database in memory that can read the given tables, and nothing else.
+    """Open an empty in-memory database that can read only the given tables.
 
-    ``settings`` are DuckDB's own, such as ``memory_limit``. Files outside the tables' folders, the network and
-    further settings are closed to every later statement; what would write inside those folders is for
-    the caller to keep out.
+    Later statements cannot use files outside the tables' folders, the network, or other settings. The caller must
+    refuse statements that write inside these folders.
+
+    Args:
+        located: the tables, each with the address of its metadata.
+        settings: DuckDB settings such as ``memory_limit``.
 
     Raises:
         ReaderError: the extension's wheel is missing, or not the one for this DuckDB.

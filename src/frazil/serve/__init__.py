@@ -1,7 +1,7 @@
-"""Looks at the lake without a JVM: the catalog and the metadata are read as files, the rows by DuckDB.
+"""Reads the lake without a JVM: catalog and metadata as files, rows by DuckDB.
 
-Nothing here writes to the lake. The order of the modules: ``catalogs`` and ``tables`` find the tables,
-``duck`` reads them; ``query``, ``status``, ``key`` and ``check`` answer, ``plain`` writes answers as JSON.
+Nothing here writes to the lake. ``tables`` finds the tables; ``query``, ``status``, ``key`` and ``check`` answer
+questions about them; ``query.plain`` writes the answers as JSON.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Corrected records: a file of those in quarantine for a person to edit, and what came of it."""
+"""Corrections of quarantined records: a file to edit by hand, and the corrections read from it."""
 
 from __future__ import annotations
 
@@ -35,27 +35,28 @@ _HELP: Final = "frazil quarantine --table TABLE --to FILE writes such a file"
 
 
 class CorrectionError(ContractError):
-    """A file of corrections cannot be taken as it is."""
+    """A file of corrections is not valid."""
 
     code = "FZ405"
 
 
 def write_corrections(pipeline: Pipeline, table: str, path: Path) -> int:
-    """Write the records of a table that are in quarantine to a file, for a person to correct.
+    """Write the quarantined records of a table to a file, so that a person can correct them.
 
     Args:
         pipeline: the declaration.
         table: a source table, or one of its marts.
-        path: JSON lines, one a record: ``file`` and ``row`` say which, ``rule`` and ``reason`` why, ``record`` is an
-            object of its fields; null for one that could not be taken apart, of which ``raw`` has the text.
+        path: file of JSON lines, one a record. ``file`` and ``row`` identify it, ``rule`` and ``reason`` say what is
+            wrong, ``record`` is an object of its fields. ``record`` is null if the fields could not be read; ``raw``
+            then has the text.
 
     Returns:
-        How many.
+        Number of records.
 
     Raises:
-        UnknownSelectionError: there is no such table.
-        NoLakeError: nothing was written yet.
-        UnwritableFileError: the file cannot be made.
+        UnknownSelectionError: the table does not exist.
+        NoLakeError: no table of the lake exists.
+        UnwritableFileError: the file cannot be written.
 
     Cost: one scan of the quarantine; memory of some thousand records.
     """
@@ -70,20 +71,20 @@ def write_corrections(pipeline: Pipeline, table: str, path: Path) -> int:
 
 
 def read_corrections(pipeline: Pipeline, table: str, path: Path) -> tuple[Correction, ...]:
-    """Read corrected records, and find the ones in quarantine that they are of.
+    """Read corrected records, each matched to its record in quarantine.
 
     Args:
         pipeline: the declaration.
         table: a source table, or one of its marts.
-        path: as :func:`write_corrections` wrote it. Lines whose record is null, or as it was, correct nothing. Numbers
-            are taken as the text that stands there.
+        path: file that :func:`write_corrections` wrote, with corrected fields. Lines with a null or unchanged record
+            are skipped. Numbers keep their text.
 
     Returns:
         The corrections, in the order of the file.
 
     Raises:
-        CorrectionError: a line is no record, names a field that there is not, or none that is in quarantine.
-        UnknownSelectionError: there is no such table.
+        CorrectionError: a line is not a record, names an unknown field, or matches no record in quarantine.
+        UnknownSelectionError: the table does not exist.
 
     Cost: memory of the file; one scan of the quarantine.
     """
@@ -104,7 +105,7 @@ def read_corrections(pipeline: Pipeline, table: str, path: Path) -> tuple[Correc
         raise CorrectionError(
             f"{path}: {counted(len(missing), 'record is', 'records are')} not in quarantine of table "
             f"{declared.name!r}: {'; '.join(missing[:_SHOWN])}{more}",
-            hint=f"only what is in quarantine can be corrected, once; {_HELP}",
+            hint=f"a record can be corrected once, while it is in quarantine; {_HELP}",
         )
     return tuple(_corrections(declared, path, here, given, found))
 
@@ -123,7 +124,7 @@ def _corrections(
             if name.lower() not in columns:
                 known = ", ".join(here.fields.values())
                 raise CorrectionError(
-                    f"{path} line {line}: {name!r} is no field of table {table.name!r}", hint=f"they are {known}"
+                    f"{path} line {line}: table {table.name!r} has no field {name!r}", hint=f"its fields: {known}"
                 )
             fields[columns[name.lower()]] = value
         before = _parsed(found[file, row]) or {}
@@ -132,16 +133,16 @@ def _corrections(
 
 
 def _columns(table: Table, here: Layers) -> dict[str, str]:
-    """Return bronze's column of each field by its name in lower case, and of a renamed one by the name that it has now.
+    """Return bronze's column of each field, by the field's name in lower case; renamed fields by both names.
 
-    A record is shown with the names that its fields have now, which no file may have brought yet.
+    A record is shown with the current names of its fields, which no file may have delivered yet.
     """
     renamed = {now.lower(): here.fields[old] for old, now in final_names(table).items() if old in here.fields}
     return renamed | dict(here.fields)
 
 
 def _given(path: Path) -> dict[tuple[str, int], tuple[int, dict[str, str | None], str]]:
-    """Read a file: place of a record -> number of the line, fields, and the line; lines without a record left out."""
+    """Read a file: place of a record -> line number, fields, and the line. Lines without a record are skipped."""
     found: dict[tuple[str, int], tuple[int, dict[str, str | None], str]] = {}
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -156,7 +157,7 @@ def _given(path: Path) -> dict[tuple[str, int], tuple[int, dict[str, str | None]
             place, record = (one["file"], int(one["row"])), one["record"]
             fields = None if record is None else {name: _text(value) for name, value in record.items()}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise CorrectionError(f"{path} line {number} is no corrected record", hint=_HELP) from error
+            raise CorrectionError(f"{path} line {number} is not a corrected record", hint=_HELP) from error
         if place in found:
             raise CorrectionError(
                 f"{path} line {number}: line {found[place][0]} corrects the same record", hint="leave one of them"
@@ -201,7 +202,7 @@ def _as_written(one: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parsed(one: Mapping[str, Any]) -> dict[str, str | None] | None:
-    """Return the fields of a record; None for one that could not be taken apart, or was too long to be shown whole."""
+    """Return the fields of a record; None if they could not be read, or if the record is cut because of its length."""
     try:
         record = json.loads(one["raw"] or "")
     except ValueError:

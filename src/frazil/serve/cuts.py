@@ -1,4 +1,4 @@
-"""Cuts over all marts and aggregates: whether the tables stand at one point, and which cuts there are."""
+"""Cuts over all marts and aggregates: the existing ones, and the snapshots for a new one."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ _AGAIN = "frazil run, then frazil cut again"
 
 
 class NotLevelError(BusyError):
-    """The tables do not stand at one point of their sources."""
+    """The tables are not at one point of their sources."""
 
     code = "FZ602"
 
     def __init__(self, why: str) -> None:
-        super().__init__(f"the tables do not stand at one point: {why}", hint=_AGAIN)
+        super().__init__(f"the tables are not at one point: {why}", hint=_AGAIN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """A cut.
+    """A consistent point over marts and aggregates.
 
     Attributes:
-        name: of the cut: the tag of each of its tables.
+        name: name of the cut, and of the tag in each of its tables.
         tables: table with its namespace -> snapshot.
-        newest: when the newest of these snapshots was written.
-        missing: marts and aggregates that exist and are not part of it.
+        newest: commit time of the newest of these snapshots.
+        missing: existing marts and aggregates that are not in the cut.
     """
 
     name: str
@@ -62,10 +62,10 @@ class Cut:
 
 
 def cuts(pipeline: Pipeline) -> list[Cut]:
-    """List the cuts of a pipeline by name; tags that others made are among them.
+    """Return the cuts of a pipeline by name, including tags of other tools.
 
     Raises:
-        NoLakeError: nothing was written yet.
+        NoLakeError: no table of the lake exists.
     """
     located = tables(pipeline, of_others=True)
     there = {made.full_name: located[made.key] for made in _cuttable(pipeline) if made.key in located}
@@ -88,29 +88,29 @@ def find_cut(pipeline: Pipeline, name: str) -> Cut:
     """Return a cut by its name.
 
     Raises:
-        PointError: there is none of that name.
+        PointError: the cut does not exist.
     """
     found = {cut.name: cut for cut in cuts(pipeline)}
     if name not in found:
         near = get_close_matches(name, found, n=1)
         raise PointError(
-            f"there is no cut '{name}'",
-            hint=f"did you mean '{near[0]}'?" if near else "frazil cut --list names the cuts",
+            f"cut '{name}' does not exist",
+            hint=f"did you mean '{near[0]}'?" if near else "frazil cut --list lists the cuts",
         )
     return found[name]
 
 
 def level_heads(pipeline: Pipeline) -> dict[tuple[str, ...], int]:
-    """Return the newest snapshots of all marts and aggregates, which stand at one point of their sources.
+    """Return the newest snapshots of all marts and aggregates, if they are at one point of their sources.
 
-    Nothing may be running meanwhile, so that what each table has taken was fixed before the sources are listed.
+    No run may be in progress: the files of each table must be fixed before the sources are listed.
 
     Returns:
-        Path -> snapshot, of tables that have one.
+        Path -> snapshot, for tables with a snapshot.
 
     Raises:
-        NotLevelError: one table has taken what another has not.
-        NoLakeError: nothing was written yet.
+        NotLevelError: one table has data that another has not.
+        NoLakeError: no table of the lake exists.
         FrazilError: the state of a table cannot be read.
     """
     located = tables(pipeline, of_others=True)
@@ -118,7 +118,7 @@ def level_heads(pipeline: Pipeline) -> dict[tuple[str, ...], int]:
     for error in stand.failed.values():
         raise error
     if tables(pipeline, of_others=True) != located:
-        # Where the warehouse is no folder, no lock keeps a run of another machine away.
+        # A warehouse in an object store has no lock against runs on other machines.
         raise NotLevelError("a run committed meanwhile")
     for name, one in stand.tables.items():
         _verify_batches(name, one)
@@ -138,7 +138,7 @@ def _cuttable(pipeline: Pipeline) -> list[LakeTable]:
 
 
 def _verify_batches(name: str, stand: TableState) -> None:
-    """Refuse marts that are behind bronze: a run failed, was killed, or has not come to them yet."""
+    """Refuse marts that are behind bronze, because a run failed, was killed, or has not updated them yet."""
     for what, batch in {"silver": stand.silver, **stand.marts}.items():
         if batch != stand.bronze:
             raise NotLevelError(f"{what} of {name} is at batch {batch} of {stand.bronze}")
@@ -153,7 +153,7 @@ def _verify_gold(pipeline: Pipeline, stand: State) -> None:
 
 
 def _verify_shared(pipeline: Pipeline, located: Located) -> None:
-    """Refuse tables that are read from the same files, of which one has taken a file that another has not."""
+    """Refuse tables of the same files if one has taken a file that another has not."""
     groups: dict[tuple[object, ...], list[tuple[str, str]]] = defaultdict(list)
     for table in pipeline.tables:
         bronze = located.get(source_tables(pipeline, table).bronze.key)
@@ -177,7 +177,7 @@ def _verify_shared(pipeline: Pipeline, located: Located) -> None:
 
 
 def _verify_capture(pipeline: Pipeline, capture: Capture, stand: State) -> None:
-    """Refuse tables that are captured together, where landing files wait or do not reach one position yet."""
+    """Refuse tables that are captured together while landing files wait or do not reach one position yet."""
     inner = capture.inner if isinstance(capture, ShardCapture) else capture
     names = [name for name in dict.fromkeys(inner.tables) if name in stand.tables]
     if len(names) < 2 and not isinstance(capture, ShardCapture):  # noqa: PLR2004 - one alone

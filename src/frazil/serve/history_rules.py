@@ -1,4 +1,4 @@
-"""What a contract says of a history: its columns in every version, and those that a history adds."""
+"""Rules of histories: of the columns that a history adds, and of unique versions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 OF_VERSIONS: Final = (
-    # An event without a time is no error of the table.
+    # An event without a time does not break the table.
     RowRule(name=NOT_NULL, column="valid_from", columns=("valid_from",), on_violation="warn"),
     RowRule(name=NOT_NULL, column="is_current", columns=("is_current",), on_violation="fail"),
     RowRule(name=NOT_NULL, column="is_deleted", columns=("is_deleted",), on_violation="fail"),
@@ -21,7 +21,7 @@ OF_VERSIONS: Final = (
         on_violation="fail",
         expr="is_current = (valid_to IS NULL)",
     ),
-    # A version that a delete ended may be empty.
+    # A version that a delete ends may be empty.
     RowRule(
         name="ends_after_it_begins",
         column=None,
@@ -30,18 +30,18 @@ OF_VERSIONS: Final = (
         expr="valid_to IS NULL OR valid_from IS NULL OR valid_to >= valid_from",
     ),
 )
-"""Rules of the columns that a history adds."""
+"""Row rules of the columns that a history adds."""
 
 
 def unique_versions(rows: str, keys: Sequence[str]) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
-    """Return what is unique in a history: name of the rule, what stands after FROM to read the rows, and the columns.
+    """Return the uniqueness rules of a history: rule name, FROM clause of the rows, and unique columns.
 
     Args:
-        rows: what stands after FROM to read all versions; it ends in a condition.
-        keys: columns that name a row of the source table.
+        rows: FROM clause for all versions; it ends in a condition.
+        keys: columns that identify a row of the source table.
     """
     return (
-        # An empty version, which a delete leaves, begins with the next one.
+        # An empty version, which a delete leaves, begins at the same time as the next one.
         ("unique_version", f"{rows} AND coalesce(valid_to > valid_from, true)", (*keys, "valid_from")),
         ("one_current_version", f"{rows} AND is_current", (*keys,)),
     )

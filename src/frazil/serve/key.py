@@ -1,4 +1,4 @@
-"""Why a row looks as it does: everything the lake holds of one key, in order."""
+"""``frazil key``: everything that the lake holds of one key, in order."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ Row: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRecord:
-    """A record of the key as it came.
+    """A raw record of the key.
 
     Attributes:
-        file, row: where it stands.
-        batch: the batch it arrived in.
-        op: the op column's text.
-        fields: the fields it carries, as text.
+        file, row: its place.
+        batch: batch in which it arrived.
+        op: text of the op column.
+        fields: its fields, as text.
         quarantine: rule, reason, column and raw text, if it is in quarantine.
-        is_correction: a person gave it in place of the one of the same file and row.
+        is_correction: a person's correction of the record at the same file and row.
     """
 
     file: str
@@ -58,9 +58,9 @@ class KeyChange:
 
     Attributes:
         kind: ``upsert`` or ``delete``.
-        file, row, position: where it stands; after the sequence these decide the order.
-        batch: the batch it arrived in.
-        values: the contract's columns; those it does not carry are left out.
+        file, row, position: its place, which decides the order after the sequence.
+        batch: batch in which it arrived.
+        values: columns of the contract that the change carries.
         marks: ``winner``, the last in order, or ``superseded``; ``delete``; ``late`` if a newer change came
             in an earlier batch; ``repeated`` if an older change has the same kind, sequence and values.
     """
@@ -80,11 +80,11 @@ class KeyStory:
 
     Attributes:
         table: the source table.
-        key: typed values.
-        records: from bronze, by position and row.
-        changes: from silver, oldest first in ORDER.
+        key: typed values of the key.
+        records: records in bronze, by position and row.
+        changes: changes in silver, oldest first in ORDER.
         marts: rows of each mart; versions by their begin.
-        notes: what a reader should know, such as marts that stand behind.
+        notes: remarks for the reader, such as marts that are behind.
     """
 
     table: str
@@ -96,7 +96,7 @@ class KeyStory:
 
     @property
     def is_known(self) -> bool:
-        """Whether the lake holds anything of the key."""
+        """Whether the lake holds any record, change or row of the key."""
         return bool(self.records or self.changes or any(self.marts.values()))
 
 
@@ -110,10 +110,9 @@ def explain_key(pipeline: Pipeline, table: str, key_values: Mapping[str, str] | 
             so ``007`` finds the number 7; a timestamp without zone is in UTC, binary is hexadecimal.
 
     Raises:
-        QueryError: the key has other columns, a text is no value of its column's type, or the table has no
-            changes yet.
-        UnknownSelectionError: there is no such table, or the word means several.
-        NoLakeError: nothing was written yet.
+        QueryError: the key has other columns, a text does not fit its column's type, or the table has no changes yet.
+        UnknownSelectionError: the table does not exist, or the word means several.
+        NoLakeError: no table of the lake exists.
         DamagedTableError: a file of one of the tables is missing or damaged.
 
     Cost: one scan of the key columns in bronze, silver and each mart.
@@ -124,7 +123,7 @@ def explain_key(pipeline: Pipeline, table: str, key_values: Mapping[str, str] | 
     with translated(pipeline), connect(located) as connection:
         here = layers(pipeline, declared, located)
         if not here.changes.exists:
-            raise QueryError(f"table {declared.name!r} has no changes yet", hint="make them: frazil run")
+            raise QueryError(f"table {declared.name!r} has no changes yet", hint="frazil run")
         for layer in (here.bronze, here.changes, here.quarantine, *(mart for _, mart in here.marts)):
             if layer.location is not None:
                 verify_manifests(layer.location)
@@ -276,7 +275,7 @@ class _Teller:
     def _mart_rows(self, rows: str) -> list[Row]:
         found = self._rows(f"SELECT * FROM {rows} WHERE {self._is_key}", self._texts)
         times = ("valid_from", "known_from")
-        # An empty version stands before the one that begins with it.
+        # An empty version comes before the version that begins at the same time.
         found.sort(key=lambda row: (row.get("valid_to") is None, row.get("valid_to")))
         return sorted(found, key=lambda row: [(row.get(time) is not None, row.get(time)) for time in times])
 
@@ -292,12 +291,12 @@ class _Teller:
         if (baseline := baseline_of(here.changes.snapshot.bookmark)) is not None:
             notes.append(f"changes before {baseline.before[:10]} are folded into the baseline")
         if not self._raw_keys:
-            notes.append("the key is made by an expression: quarantined records of it cannot be told")
+            notes.append("the key is an expression: its quarantined records cannot be found")
         return notes
 
 
 def _value(text: str, kind: str, *, tried: bool = False) -> str:
-    """Write a text as a typed value; with ``tried``, NULL where it is none."""
+    """Return SQL that casts a text to a type; with ``tried``, NULL if the text does not fit."""
     if kind == "BLOB":
         hexadecimal = f"CASE WHEN regexp_full_match({text}, '([0-9A-Fa-f]{{2}})*') THEN unhex({text}) END"
         return hexadecimal if tried else f"unhex({text})"

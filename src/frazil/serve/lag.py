@@ -1,4 +1,4 @@
-"""How far landing files are behind their servers, asked while something else is looked at."""
+"""Lag of landing files behind their servers, queried in the background."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 _ANSWER_SECONDS: Final = 5.0
 _COUNT_SECONDS: Final = 30.0
-"""To count what waits, a server reads it."""
+"""A server reads all waiting changes to count them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureLag:
-    """How far the landing files of a slot, a log or a topic are behind their server.
+    """Lag of the landing files of a slot, a log or a topic behind their server.
 
     Attributes:
-        name: what is captured, without a secret.
-        begun: something was landed before; None where it is not known.
-        behind_bytes: what the server has more, in bytes; None where it does not tell.
-        behind_seconds: age of the oldest change that is not landed, at most; 0 where nothing is missing, None where
-            nobody knows.
-        trouble: why it is not known, with the code of the error; None where it is.
-        hint: the way out of the trouble, where there is one.
+        name: name of the capture, without secrets.
+        begun: whether anything has landed before; None if unknown.
+        behind_bytes: bytes that are not landed yet; None if the server does not report them.
+        behind_seconds: upper bound of the age of the oldest change that is not landed; 0 if all are landed, None if
+            unknown.
+        trouble: why the lag is unknown, with the error's code; None if it is known.
+        hint: how to fix the trouble, or None.
     """
 
     name: str
@@ -43,9 +43,9 @@ class CaptureLag:
 
 
 class Lags:
-    """Asks the servers of some tables while something else is done.
+    """Queries the servers of some tables in the background.
 
-    Cost: a connection for each slot, log and topic; together no more than some seconds from the first asking.
+    Cost: one connection for each slot, log and topic; a few seconds in all.
     """
 
     def __init__(self, pipeline: Pipeline, names: Collection[str]) -> None:
@@ -56,7 +56,7 @@ class Lags:
         self._answers = Answers(captures, lambda capture: capture.behind(pipeline.folder), _ANSWER_SECONDS)
 
     def of(self, table: str) -> tuple[CaptureLag, ...]:
-        """Return what is known of a table, once its servers have answered or had their time."""
+        """Return the lags of a table, after its servers have answered or timed out."""
         captures = self._answers.captures
         found = (self._of(number, capture) for number, capture in enumerate(captures) if table in capture.tables)
         return tuple(one for one in found if one is not None)
@@ -65,9 +65,9 @@ class Lags:
         known = CaptureLag(name=capture.name)
         try:
             lag = self._answers.of(number)
-        except Exception as raised:  # noqa: BLE001 - whatever it is, the rest of the lake can be told
+        except Exception as raised:  # noqa: BLE001 - the other captures are still reported
             error = as_frazil_error(raised, self._pipeline)
-            # What is captured stands in most messages already.
+            # Most messages begin with the name of the capture.
             message = error.message.removeprefix(f"{capture.name}: ")
             return replace(known, trouble=f"[{error.code}] {message}", hint=error.hint)
         if lag is None:
@@ -78,14 +78,14 @@ class Lags:
 def waiting(
     pipeline: Pipeline, names: Collection[str]
 ) -> tuple[dict[str, dict[str, int | None] | str], dict[str, FrazilError]]:
-    """Count what waits at the servers of some tables and is not landed; nothing is captured.
+    """Count the changes at the servers of some tables that are not landed yet, without capturing them.
 
     Returns:
-        What is captured -> number of changes by table, None for one that was not loaded yet; or why nobody knows.
-        Kinds that cannot count are not among them. Then: table -> why a run would capture nothing of it; it is in no
-        count.
+        Two mappings. Capture -> number of changes by table (None for a table that is not loaded yet), or text that says
+        why the number is unknown; kinds that cannot count are left out. Table -> error with which a run would fail to
+        capture it; such a table has no count.
 
-    Cost: as long as the servers need to read what is not landed, half a minute at most.
+    Cost: the time that the servers need to read these changes, at most half a minute.
     """
     from frazil.sources.capture import CountsWaiting, Waiting  # noqa: PLC0415 - as above
     from frazil.sources.kinds import captures_of  # noqa: PLC0415 - PyArrow comes with it
@@ -101,7 +101,7 @@ def waiting(
     for number, capture in enumerate(captures):
         try:
             told = answers.of(number)
-        except Exception as raised:  # noqa: BLE001 - whatever it is, the rest can be planned
+        except Exception as raised:  # noqa: BLE001 - the other captures can be planned
             error = as_frazil_error(raised, pipeline)
             found[capture.name] = f"[{error.code}] {error.message.removeprefix(f'{capture.name}: ')}"
         else:

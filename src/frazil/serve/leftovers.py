@@ -1,4 +1,4 @@
-"""Which tables of the lake ``frazil drop`` can remove: those left over from earlier declarations, and chosen ones."""
+"""Tables that ``frazil drop`` can remove: leftovers of earlier declarations, and selected tables."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Droppable:
-    """A table that can be removed.
+    """A table that can be dropped.
 
     Attributes:
         namespace, name: the table.
-        rows: rows in its data files.
-        role: what it was for: bronze, silver, quarantine, mart, gold, or table where it does not say.
-        source: the source table that it was made of, or the aggregate's own name.
+        rows: number of rows in its data files.
+        role: bronze, silver, quarantine, mart, gold, or table if unknown.
+        source: its source table, or the aggregate's own name.
     """
 
     namespace: str
@@ -44,7 +44,7 @@ class Droppable:
 
 
 def leftovers(pipeline: Pipeline) -> list[Droppable]:
-    """Find the pipeline's tables that its declaration does not have any more.
+    """Return the pipeline's tables that its declaration no longer has.
 
     Raises:
         NoLakeError: no table of the lake exists.
@@ -55,11 +55,11 @@ def leftovers(pipeline: Pipeline) -> list[Droppable]:
 
 
 def chosen(pipeline: Pipeline, select: Sequence[str]) -> list[Droppable]:
-    """Find tables to remove by name, those of the declaration as well as leftovers.
+    """Return the tables that match the given names, declared tables and leftovers.
 
     Args:
         pipeline: the declaration.
-        select: names such as ``marts.orders``; a source table's name means all tables made of it; ``*`` is any text.
+        select: names such as ``marts.orders``, with ``*`` for any text. A source table's name selects all its tables.
 
     Raises:
         UnknownSelectionError: a word matches nothing.
@@ -71,8 +71,8 @@ def chosen(pipeline: Pipeline, select: Sequence[str]) -> list[Droppable]:
         if not any(_matches(word, table) for table in known):
             near = get_close_matches(word, [table.full_name for table in known], n=1)
             raise UnknownSelectionError(
-                f"no table of the lake is called {word!r}",
-                hint=f"did you mean {near[0]!r}?" if near else "frazil status names the tables there are",
+                f"the lake has no table {word!r}",
+                hint=f"did you mean {near[0]!r}?" if near else "frazil status lists the tables",
             )
     return [table for table in known if any(_matches(word, table) for word in select)]
 
@@ -97,7 +97,7 @@ def _leftovers(pipeline: Pipeline, located: Located) -> list[Droppable]:
         for path, at in others.items()
         if at.bookmark.get("pipeline") == pipeline.pipeline
     }
-    # A quarantine that never had a record has no bookmark that says whose it is.
+    # A quarantine that never had a record has no bookmark, so its source table is unknown.
     empty = {(spaces.silver, quarantine_name(table.source)) for table in found.values()}
     found |= {path: _droppable(path, at, None) for path, at in others.items() if path in empty and not at.bookmark}
     return [*found.values()]

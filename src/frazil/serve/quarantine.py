@@ -1,4 +1,4 @@
-"""What is in quarantine: counts by rule, and the records with the reasons."""
+"""Contents of the quarantine: counts by rule, and records with their reasons."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class BrokenRule:
 
     Attributes:
         table: the source table.
-        rule: such as ``cast``, ``null_key`` or ``not_null``.
-        column: the column that it is about; None for a record as a whole.
-        records: how many break it; of several rules a record is counted by the first.
-        first_batch, last_batch: batches of the first and of the last of them.
-        example: the reason of the last of them.
+        rule: name such as ``cast``, ``null_key`` or ``not_null``.
+        column: column of the rule; None for a record as a whole.
+        records: number of records that break it. A record that breaks several rules counts for the first one.
+        first_batch, last_batch: batches of the first and the last of these records.
+        example: reason of the last record.
     """
 
     table: str
@@ -49,10 +49,10 @@ class QuarantinedRecord:
     """A record in quarantine.
 
     Attributes:
-        file, row: where it stands.
-        position: decides with ``row`` where its change would stand in order.
-        batch: the batch it came in.
-        rule, reason, column: what it breaks, and how; ``column`` is None for a record as a whole.
+        file, row: its place.
+        position: decides, with ``row``, the order of its change.
+        batch: batch in which it arrived.
+        rule, reason, column: the broken rule, and how; ``column`` is None for a record as a whole.
         raw: the record as text; its exact bytes are in bronze.
     """
 
@@ -68,11 +68,11 @@ class QuarantinedRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quarantine:
-    """What is in quarantine.
+    """Contents of the quarantine.
 
     Attributes:
-        rules: rules that are broken, most records first.
-        records: of one table, the newest batch first; empty where no table is named.
+        rules: broken rules, those with most records first.
+        records: records of one table, newest batch first; empty if no table is given.
     """
 
     rules: tuple[BrokenRule, ...]
@@ -80,16 +80,16 @@ class Quarantine:
 
 
 def quarantine(pipeline: Pipeline, table: str | None = None, *, limit: int = 20) -> Quarantine:
-    """Return what is in quarantine.
+    """Return the contents of the quarantine.
 
     Args:
         pipeline: the declaration.
-        table: a source table, or one of its marts: only its rules, and its records. None: the rules of all tables.
-        limit: records at most.
+        table: a source table, or one of its marts, for its rules and records; None for the rules of all tables.
+        limit: maximum number of records.
 
     Raises:
-        UnknownSelectionError: there is no such table, or the word means several.
-        NoLakeError: nothing was written yet.
+        UnknownSelectionError: the table does not exist, or the word means several.
+        NoLakeError: no table of the lake exists.
         DamagedTableError: a file of a quarantine is missing or damaged.
 
     Cost: one scan of each quarantine; no file of a table without bad records is opened.
@@ -109,7 +109,7 @@ def quarantine(pipeline: Pipeline, table: str | None = None, *, limit: int = 20)
 
 
 def _layer(pipeline: Pipeline, table: Table, located: Located) -> Layer | None:
-    """Return a table's quarantine; None where it holds nothing."""
+    """Return a table's quarantine; None if it is empty."""
     layer = layers(pipeline, table, located).quarantine
     if layer.damage is not None:
         raise layer.damage

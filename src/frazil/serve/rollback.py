@@ -1,4 +1,4 @@
-"""What a rollback of a source table would do: which snapshots its marts, and aggregates over them, go back to."""
+"""Plan of a rollback: target snapshots of a source table's marts, and of aggregates over them."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackMove:
-    """A table that goes back.
+    """A table to roll back.
 
     Attributes:
-        table: its name with the namespace.
+        table: name with the namespace.
         path: catalog, namespace and name.
-        snapshot: what it shows now.
-        batch: the batch it stands at now.
-        to_snapshot: what it will show.
-        to_batch: the batch that it stands at then.
+        snapshot: current snapshot.
+        batch: batch of the current snapshot.
+        to_snapshot: snapshot after the rollback.
+        to_batch: batch after the rollback.
     """
 
     table: str
@@ -47,14 +47,14 @@ class RollbackMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollback:
-    """What a rollback does.
+    """Plan of a rollback.
 
     Attributes:
         table: the source table.
         to: the point.
-        moves: what goes back: aggregates first, then marts.
-        stays: marts that were not there then, and stay as they are.
-        stale: paths of aggregates that cannot be read as they were; the next run computes them again.
+        moves: tables to roll back: aggregates first, then marts.
+        stays: marts that did not exist at the point; they are not changed.
+        stale: paths of aggregates that have no snapshot of the point; the next run computes them.
     """
 
     table: str
@@ -65,7 +65,7 @@ class Rollback:
 
 
 class FoldedPointError(PointError):
-    """A rollback goes back to before changes were folded into the baseline."""
+    """The point of a rollback is before the baseline."""
 
     code = "FZ187"
 
@@ -78,19 +78,19 @@ class FoldedPointError(PointError):
 
 
 def rollback_of(pipeline: Pipeline, word: str, to: str) -> Rollback:
-    """Find out what a rollback does; nothing is changed.
+    """Return the plan of a rollback; change nothing.
 
     Args:
         pipeline: the declaration.
         word: a source table, or one of its marts, which means its source table.
-        to: a point, as :func:`frazil.iceberg.time_travel.read_point` reads it. A snapshot of one mart means its batch
-            for the others.
+        to: a point for :func:`frazil.iceberg.time_travel.read_point`. A snapshot of one mart means its batch for the
+            others.
 
     Raises:
-        UnknownSelectionError: there is no such source table.
-        PointError: the text is no point, or a mart cannot be read as it was then.
+        UnknownSelectionError: the source table does not exist.
+        PointError: the text is not a point, or a mart has no snapshot of that point.
         FoldedPointError: changes after the point are folded into the baseline.
-        NoLakeError: nothing was written yet.
+        NoLakeError: no table of the lake exists.
         DamagedTableError: a file of a table is missing or damaged.
     """
     table, located = source_table(pipeline, word), tables(pipeline)
@@ -120,7 +120,7 @@ def rollback_of(pipeline: Pipeline, word: str, to: str) -> Rollback:
 
 
 def _refuse_folded(pipeline: Pipeline, table: Table, located: Located, moves: Sequence[RollbackMove]) -> None:
-    """Stop where the changes that a mart would lack are no longer kept one by one."""
+    """Refuse a point before the baseline: the changes after it can no longer be applied one by one."""
     made = source_tables(pipeline, table)
     baseline = baseline_of(read_snapshot(located.get(made.changes.key)).bookmark)
     marts = {mart.full_name for mart in made.marts}
@@ -132,14 +132,14 @@ def _refuse_folded(pipeline: Pipeline, table: Table, located: Located, moves: Se
 def _gold_moves(
     pipeline: Pipeline, table: Table, located: Located, point: Point, known: Mapping[str, Mapping[str, Any]]
 ) -> tuple[list[RollbackMove], list[tuple[str, str, str]]]:
-    """Return how the aggregates over a table go back, and the paths of those that cannot."""
+    """Return the moves of the aggregates over a table, and the paths of aggregates that cannot be rolled back."""
     moves, stale = [], []
     for made, reads in _gold_over(pipeline, table):
         if made.key not in located:
             continue
         own = _point_of(point, made.full_name, known)
         if own.kind == "batch" and reads != {table.name}:
-            stale.append(made.path)  # batches of several tables are not one count
+            stale.append(made.path)  # batch numbers of several tables do not compare
             continue
         try:
             moves.append(_move(made, metadata_of(located[made.key]), own))
@@ -155,7 +155,7 @@ def _gold_over(pipeline: Pipeline, table: Table) -> list[tuple[LakeTable, set[st
 
 
 def _point_of(point: Point, table: str, known: Mapping[str, Mapping[str, Any]]) -> Point:
-    """Return the point for one table: the snapshot of another one means the batch that it stands at."""
+    """Return the point for one table; a snapshot of another table means its batch."""
     if point.kind != "snapshot" or _has(known.get(table, {}), point):
         return point
     for metadata in known.values():
@@ -172,7 +172,7 @@ def _move(made: LakeTable, metadata: Mapping[str, Any], point: Point) -> Rollbac
     to = snapshot_at(made.full_name, metadata, point)
     now = int(metadata["refs"]["main"]["snapshot-id"])
     if batch_of(metadata, to) == 0:
-        raise PointError(f"{made.full_name}: snapshot {to} is no batch of a run", hint="name a batch, a cut or a time")
+        raise PointError(f"{made.full_name}: snapshot {to} is not a run's batch", hint="name a batch, a cut or a time")
     return RollbackMove(
         table=made.full_name,
         path=(CATALOG, *made.key),

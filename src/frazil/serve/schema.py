@@ -1,4 +1,4 @@
-"""``frazil schema``: the columns that a table has, and every layout in which its source has delivered."""
+"""``frazil schema``: the columns of a table, and the layouts of its source's files."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ class TableColumn:
     """A column of silver and the marts.
 
     Attributes:
-        name: of the column.
-        type: its type; in marts that stand behind it may be narrower still.
-        comes_from: ``field``, ``expr``, or ``source`` for what is made for each record.
-        is_declared: the declaration names it; else it follows the source.
-        since_batch: batch that its youngest field came with; 1 for those that were there from the beginning.
+        name: name of the column.
+        type: its type in silver; a mart that is behind may have a narrower type.
+        comes_from: ``field``, ``expr``, or ``source`` for a value that the source makes for each record.
+        is_declared: whether the declaration names it; otherwise it follows the source.
+        since_batch: batch that first had its youngest field; 1 for original fields.
     """
 
     name: str
@@ -69,16 +69,16 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaChange:
-    """The first file of another layout than that of the file before it, in the order of the source.
+    """The first file of a new layout, in the order of the source.
 
     Attributes:
-        file: its path.
-        batch: the batch it came in.
-        arrived_at: when Frazil took it.
-        added: fields that the file before it lacked.
-        removed: fields that it lacks.
-        retyped: name, type before and type now of fields.
-        fields: how many fields it has.
+        file: path of the file.
+        batch: batch in which it arrived.
+        arrived_at: when Frazil ingested it.
+        added: fields that the file before it lacks.
+        removed: fields of the file before that it lacks.
+        retyped: name, type before and type now of changed fields.
+        fields: number of its fields.
     """
 
     file: str
@@ -96,10 +96,10 @@ class TableSchema:
 
     Attributes:
         table: the source table.
-        columns: those of silver and the marts, in order.
-        changes: layouts of the source's files, the first one among them.
-        undeclared: fields that bronze keeps and no column takes.
-        left_out: columns that the table has at its server and that no file has, such as generated ones.
+        columns: columns of silver and the marts, in order.
+        changes: layouts of the source's files, including the first one.
+        undeclared: fields in bronze that no column reads.
+        left_out: columns at the server that no file has, such as generated columns.
     """
 
     table: str
@@ -110,15 +110,15 @@ class TableSchema:
 
 
 def schema(pipeline: Pipeline, table: str) -> TableSchema:
-    """Return the columns of a table, and how the layout of its source's files changed.
+    """Return the columns of a table, and the layouts of its source's files.
 
     Args:
         pipeline: the declaration.
         table: a source table, or one of its marts.
 
     Raises:
-        UnknownSelectionError: there is no such table.
-        NoLakeError: nothing of it was written yet.
+        UnknownSelectionError: the table does not exist.
+        NoLakeError: no layer of the table exists.
         DamagedTableError: a file of bronze is missing or damaged.
 
     Cost: one scan of the ledger of files.
@@ -162,7 +162,7 @@ def schema(pipeline: Pipeline, table: str) -> TableSchema:
 def _origin(column: Column, fields: Collection[str], *, is_declared: bool) -> str:
     if is_declared and column.expr is not None:
         return "expr"
-    # What nobody declared is a field, under another name where a mart adds one of its name.
+    # An undeclared column is a field, renamed if a mart adds a column of the same name.
     return "field" if not is_declared or column.name.lower() in fields else "source"
 
 
@@ -185,23 +185,23 @@ def _changes(duck: duckdb.DuckDBPyConnection, here: Layers) -> Iterable[SchemaCh
 
 
 MOST_FILES: Final = 200
-"""Of a source with more files the fields are not looked up: only a look at all of them could say what is missing."""
+"""The fields of a source with more files are unknown: only a scan of all files could find a missing field."""
 
 
 def source_contracts(pipeline: Pipeline) -> dict[str, Contract]:
-    """Return the contracts of :func:`known_sources`, whatever is wrong with other tables."""
+    """Return the contracts of :func:`known_sources`, without the problems."""
     return known_sources(pipeline)[0]
 
 
 def known_sources(pipeline: Pipeline) -> tuple[dict[str, Contract], list[Problem]]:
-    """Settle the contract of every table, with the fields in the headers of its source's files and in the lake.
+    """Resolve the contract of every table, from the headers of its source's files and the fields in the lake.
 
     Returns:
-        Table -> contract, without the tables of which not all fields can be known (whose files are many or cannot be
-        read, and all tables of a lake whose catalog is a service, which is not asked). And what is wrong: a place that
-        is not there, files that are written otherwise than declared, a declared column that is no field.
+        Table -> contract, and the problems found. A table has no contract if its files are too many or unreadable, or
+        if its catalog is a service. Problems are missing places, files in another form than declared, and declared
+        columns without a field.
 
-    Cost: the header of each file; never more than ``MOST_FILES`` a table.
+    Cost: reads the header of each file, at most ``MOST_FILES`` a table.
     """
     is_read, located = isinstance(pipeline.lake.catalog, EmbeddedCatalog), {}
     if is_read:
@@ -216,7 +216,7 @@ def known_sources(pipeline: Pipeline) -> tuple[dict[str, Contract], list[Problem
             place = "columns" if isinstance(error, SchemaError) else "source"
             problems.append(Problem(("tables", index, place), error.message, error.hint))
         except FrazilError:
-            continue  # a store or a catalog that does not answer says nothing of the declaration
+            continue  # an unreachable store or catalog is not a problem of the declaration
         else:
             contracts |= {} if contract is None else {table.name: contract}
     return contracts, problems

@@ -1,4 +1,4 @@
-"""Where every table stands: batches, rows, files, what waits at the source."""
+"""State of every table: batches, rows, files, and what waits at the source."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeStatus:
-    """Where a mart or an aggregate stands.
+    """State of a mart or an aggregate.
 
     Attributes:
         name: the table with its namespace.
-        batch: the batch of bronze it holds, 0 for none; of an aggregate the newest batch among its marts.
-        lag: batches that bronze (an aggregate: any of its marts) is ahead.
-        rows: rows it shows.
-        deleted_rows: how many of them are flagged ``is_deleted``; None where deleted rows leave no trace.
-        snapshots: how many states can be read.
-        size_bytes: of the newest snapshot's files.
-        data_files: of the newest snapshot.
-        delete_files: of the newest snapshot; many of them slow readers down until ``frazil maintain``.
+        batch: newest batch it holds, 0 for none; for an aggregate, the newest batch among its marts.
+        lag: batches by which bronze is ahead; for an aggregate, the largest lag behind one of its marts.
+        rows: number of rows.
+        deleted_rows: number of rows flagged ``is_deleted``; None if deleted rows are removed.
+        snapshots: number of readable snapshots.
+        size_bytes: size of the newest snapshot's files.
+        data_files: data files of the newest snapshot.
+        delete_files: delete files of the newest snapshot; many slow readers down until ``frazil maintain``.
         committed_at: time of the newest commit, in UTC; None before the first.
-        trouble: why it cannot be read, with zeros for what is not known; None where all is well.
-        failures: of an aggregate, why its newest refresh failed; a later success clears them.
+        trouble: why the table cannot be read, with zeros for unknown numbers; None if it can.
+        failures: why the newest refresh of an aggregate failed; a later success clears them.
     """
 
     name: str
@@ -71,31 +71,30 @@ class MadeStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableStatus:
-    """Where the tables of one source table stand.
+    """State of the tables of one source table.
 
     Attributes:
         table: name of the source table.
-        batch: the newest batch of bronze, 0 for none.
-        files: files taken; those whose content was known are not among them.
-        duplicates: files whose content was known.
-        rows: records taken apart.
-        bad: records that could not be; they are quarantined too.
-        silver_batch: the batch of bronze the typed changes hold.
-        changes: typed changes.
-        quarantined: records in quarantine.
-        treating: replacing what columns held before they said ``pii`` was killed, or is at work.
-        horizon: the day before which changes are folded into the baseline; None where none were.
+        batch: newest batch of bronze, 0 for none.
+        files: number of ingested files, without duplicates.
+        duplicates: number of files whose content was known already.
+        rows: number of parsed records.
+        bad: number of unparsable records; they are in quarantine as well.
+        silver_batch: newest batch that silver holds.
+        changes: number of typed changes.
+        quarantined: number of records in quarantine.
+        treating: whether ``frazil erase --pii`` is running or was killed.
+        horizon: day before which changes are folded into the baseline; None without a baseline.
         committed_at: time of bronze's newest commit, in UTC.
-        marts: in the order of the declaration.
+        marts: marts in the order of the declaration.
         waiting: paths of files at the source that bronze does not know.
-        touched: paths of known files whose size or time is another than when they were taken.
-        passed: (path, reason) of files at the source that are no files of it.
-        trouble: why the source could not be listed, or what it refuses, or why the lake's tables cannot be read, with
-            zeros for what is not known; None where all is well.
-        failures: why the newest run that tried the table failed, mart by mart where only marts did; a later success
-            clears them.
-        unfinished_erase: name of an erase that was killed, or is at work; None for none.
-        captured: of a table that is captured, how far the landing files are behind each of its servers.
+        touched: paths of ingested files whose size or time has changed since.
+        passed: (path, reason) of files at the source that do not belong to it.
+        trouble: why the source or the lake's tables cannot be read, with zeros for unknown numbers; None if they can.
+        failures: why the newest run of the table failed, for each mart if only marts failed; a later success clears
+            them.
+        unfinished_erase: name of an erase that is running or was killed, or None.
+        captured: lag of the landing files behind each server of a captured table.
     """
 
     table: str
@@ -121,22 +120,22 @@ class TableStatus:
 
 
 def status(pipeline: Pipeline, *, select: Sequence[str] = ()) -> list[TableStatus]:
-    """Return where each source table and its marts stand.
+    """Return the state of each source table and its marts.
+
+    A source table whose tables cannot be read reports the reason as its ``trouble``.
 
     Args:
         pipeline: the declaration.
-        select: tables to look at, as for a run; all by default.
-
-    A table whose tables cannot be read is reported as trouble of its own.
+        select: tables, as for a run; empty for all.
 
     Raises:
         NoLakeError: no table of the lake exists.
         UnknownSelectionError: a word of ``select`` matches nothing.
         DamagedTableError: a file of one of the tables is missing or damaged.
 
-    Cost: a metadata file for each table, the ledger of each bronze table, a listing of each source, a connection for
-    each slot, log and topic; rows are read only where delete files or deletion flags make the metadata's numbers
-    inexact.
+    Cost: reads a metadata file for each table and the ledger of each bronze table, lists each source, and opens a
+    connection for each slot, log and topic. Rows are read only if delete files or deletion flags make the numbers in
+    the metadata inexact.
     """
     located = _located(pipeline)
     names = selected(pipeline, select).tables
@@ -154,12 +153,12 @@ def status(pipeline: Pipeline, *, select: Sequence[str] = ()) -> list[TableStatu
 
 
 def open_run(pipeline: Pipeline) -> OpenRun | None:
-    """Return the newest run if it has not ended: it is running, or was killed. None where no record says so."""
+    """Return the newest run if it has not ended, because it is running or was killed; otherwise None."""
     return standing(pipeline, ()).open_run
 
 
 def gold_status(pipeline: Pipeline) -> list[MadeStatus]:
-    """Return where each aggregate stands, and how far its marts are ahead of it.
+    """Return the state of each aggregate, and its lag behind its marts.
 
     Raises:
         NoLakeError: no table of the lake exists.
@@ -181,7 +180,7 @@ def _gold(pipeline: Pipeline, located: Located, gold: Gold, failures: tuple[Past
         ahead += [read_snapshot(located.get((marts, mart))).batch - batch for mart, batch in held.items()]
     except StorageError as error:
         trouble = error.message
-    # An aggregate is replaced as a whole, so its metadata count its rows exactly.
+    # An aggregate is replaced as a whole, so the row count in its metadata is exact.
     made = _made(own.full_name, stands, lag=max(ahead), rows=stands.records, deleted=None)
     return replace(made, trouble=trouble, failures=failures)
 
@@ -195,7 +194,7 @@ def _located(pipeline: Pipeline) -> Located:
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """What a source shows now: path -> (size in bytes, modification time in nanoseconds)."""
+    """Current files of a source: path -> (size in bytes, modification time in nanoseconds)."""
 
     files: Mapping[str, tuple[int, int]]
     passed: tuple[tuple[str, str], ...]
@@ -216,7 +215,7 @@ def _listed(pipeline: Pipeline, table: Table) -> _Listed:
 
 @dataclass(frozen=True, slots=True)
 class _Lake:
-    """The tables at one moment."""
+    """The tables of a lake at one moment."""
 
     pipeline: Pipeline
     located: Located
@@ -224,7 +223,7 @@ class _Lake:
     failures: Mapping[str, tuple[PastFailure, ...]]
 
     def table(self, table: Table, source: _Listed) -> TableStatus:
-        """Return where a source table's tables stand; one that cannot be read is reported as trouble."""
+        """Return the state of a source table; a table that cannot be read is reported as ``trouble``."""
         try:
             return self.readable(table, source)
         except (StorageError, duckdb.Error) as error:
@@ -289,7 +288,7 @@ class _Lake:
 
 
 def _foreign(table: Table, made: LakeTable, stands: TableSnapshot) -> str | None:
-    """Return what another engine did to a table so that its rows say nothing any more; None for nothing."""
+    """Return how another engine made a table's rows invalid; None if they are valid."""
     try:
         verify_foreign(table, made.full_name, stands, is_bronze=made.role == "bronze")
     except HistoryChangedError as error:
@@ -319,7 +318,7 @@ def _made(name: str, stands: TableSnapshot, *, lag: int, rows: int, deleted: int
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A file of the ledger."""
+    """A file in the ledger."""
 
     path: str
     size_bytes: int

@@ -1,4 +1,4 @@
-"""Proof of NOTHING-LOST to the byte: each file is written again from bronze, and has the hash it came with."""
+"""Proof of NOTHING-LOST to the byte: each file is rebuilt from bronze, and its hash is compared with the ledger's."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ _SHOWN: Final = 3
 
 @dataclass(kw_only=True)
 class _File:
-    """A line of the ledger, and the hash of what was seen of its file.
+    """A line of the ledger, and the hash of the records read so far from bronze.
 
     Attributes:
-        sha256: of the file as it is stored.
-        wanted: what the hash of all that is seen must be.
-        writing: what files must have in common to be written by one query: content, fields, form and the like.
-        has_bad: some of its records are bad, and stand apart from the others.
-        last: the last row that was seen; -1 where one came out of order.
-        parts: hash of the parts of a file that is not written again; None where it has none.
+        sha256: hash of the file as it is stored.
+        wanted: expected hash of all its records.
+        writing: content, fields and form. Files with equal values are rebuilt by one query.
+        has_bad: some records are bad; bronze keeps them apart from the others.
+        last: number of the newest row read; -1 after a row out of order.
+        parts: hash of the stored parts of a file that could not be read to its end; None without parts.
     """
 
     path: str
@@ -56,22 +56,22 @@ class _File:
 
     @property
     def content(self) -> str:
-        """What bronze has of it."""
+        """Kind of content that bronze keeps: CSV, values or bytes."""
         return str(self.writing[0])
 
     @property
     def is_proved(self) -> bool:
-        """Whether all that was seen is all that was read."""
+        """Whether the rebuilt content equals the content that was ingested."""
         stored = self.parts is None or self.parts.hexdigest() == self.sha256
         return stored and bool(self.found.hexdigest() == self.wanted)
 
     def begin(self) -> None:
-        """Begin with what stands before the first record."""
+        """Start a new hash, with the bytes before the first record."""
         self.last = 0
         self.found = ValuesHash(len(self.writing[1])) if self.content == VALUES else hashlib.sha256(self.head)
 
     def follows(self, rows: Any) -> bool:
-        """See whether rows follow those that were seen before."""
+        """Return whether rows continue the order of the rows before them."""
         if self.last < 0 or rows[0] < self.last or (np.diff(rows) < 0).any():
             self.last = -1
             return False
@@ -80,7 +80,7 @@ class _File:
 
 
 def byte_steps(proof: Proof) -> Iterator[Step]:
-    """List the proof that bronze has the bytes of every CSV file, and the values of every Parquet file."""
+    """Yield the proof that bronze has the bytes of every CSV file, and the values of every Parquet file."""
     bronze = proof.here.bronze
     yield Step(
         law="NOTHING-LOST",
@@ -92,13 +92,13 @@ def byte_steps(proof: Proof) -> Iterator[Step]:
 
 
 def _rebuilt(proof: Proof) -> Verdict:
-    """Prove that each file can be written again.
+    """Prove that each file can be rebuilt from bronze.
 
-    A file that could not be read at all is there as it is stored; of a compressed one the text is proved, of a
-    transaction file what is not other tables'.
+    An unreadable file is compared as it is stored. A compressed file is compared by its text. A transaction file is
+    compared without the records of other tables.
 
-    Cost: reads bronze once for each form its files have, and files with bad records in sorted order once more; memory
-    of some batches, and of DuckDB where it sorts.
+    Cost: reads bronze once for each form of file, and files with bad records once more in sorted order. Memory holds a
+    few batches, and DuckDB's sort.
     """
     if (verdict := _without_looking(proof)) is not None:
         return verdict
@@ -113,7 +113,7 @@ def _rebuilt(proof: Proof) -> Verdict:
     if values:
         notes.append(f"the values of {counted(values, 'Parquet file')} are those that were read")
     if unknown:
-        notes.append(f"{counted(unknown, 'file')} taken by an older version cannot be told")
+        notes.append(f"{counted(unknown, 'file')} taken by an older version cannot be checked")
     if erased:
         notes.append(
             f"{counted(erased, 'file')} cannot be rebuilt: records of {'it' if erased == 1 else 'them'} were erased"
@@ -129,22 +129,22 @@ def _rebuilt(proof: Proof) -> Verdict:
 
 
 def _without_looking(proof: Proof) -> Verdict | None:
-    """Return what is known before a byte is read; None where the files can be written again."""
+    """Return the verdict where files cannot be rebuilt at all; None where the bytes have to be compared."""
     table, bronze = proof.here.table, proof.here.bronze.snapshot
     clear, command = clear_fields(table, bronze.bookmark), f"frazil erase --table {table.name} --pii"
     if clear:
-        return False, f"pii is said of {', '.join(clear)}, and bronze holds the values as they came: {command}"
+        return False, f"{', '.join(clear)} declare pii, but bronze holds the original values: {command}"
     if TREATING in bronze.bookmark:
-        return False, f"old snapshots and files may hold values of columns with pii: {command} ends what was begun"
+        return False, f"old snapshots and files may hold values of columns with pii: {command} finishes the removal"
     if r.FORM not in bronze.columns:
-        return None, "an older version took its files and did not keep in which form they are written"
+        return None, "an older version took its files and did not record their form"
     if pii_fields(table):
-        return None, "values of columns with pii are not kept, so its files cannot be written again"
+        return None, "values of columns with pii are not kept, so its files cannot be rebuilt"
     return None
 
 
 def _files(proof: Proof) -> tuple[list[_File], int, int, int]:
-    """List the files with records of their own; count those of unknown form, with erased records, with folded ones."""
+    """List the files to rebuild; count the files of unknown form, with erased records, and with folded records."""
     gone = proof.connection.execute(
         f"SELECT {r.FILE}, bool_or({r.KIND} = '{r.ERASED}') FROM {proof.here.bronze.rows} "
         f"WHERE {r.KIND} IN ('{r.ERASED}', '{r.FOLDED}') GROUP BY 1"
@@ -188,7 +188,7 @@ def _file(path: str, head: bytes | None, line: Mapping[str, Any], form: Mapping[
 
 
 def _see(proof: Proof, writing: tuple[Any, ...], files: Sequence[_File]) -> None:
-    """Hash files of one form: as the table gives their rows, or sorted where bad records stand between the others."""
+    """Hash files of one form: in the table's order where possible, sorted where bad records lie between the others."""
     if writing[0] == VALUES:
         plain, kinds = list(files), [r.RECORD]
     else:
@@ -218,10 +218,10 @@ def _stream(proof: Proof, files: Sequence[_File], kinds: Sequence[str], *, is_so
 
 
 def _query(proof: Proof, files: Sequence[_File], kinds: Sequence[str], *, is_sorted: bool) -> tuple[str, list[Any]]:
-    """Write the query of number of file, row, bytes, end and fields."""
+    """Return SQL for number of file, row, bytes, line end and fields, with its parameters."""
     columns = {name.lower(): name for name in proof.here.bronze.snapshot.columns}
     fields = "".join(f", {identifier(columns[name])}" for name in files[0].writing[1] if name in columns)
-    # What stands behind a long record is in its parts.
+    # The line end of a long record is in its parts.
     end = f"CASE WHEN {r.KIND} = {literal(r.PART)} THEN ''::BLOB ELSE {r.END} END"
     sql = (
         f"SELECT _number, {r.ROW}, {r.RAW}, {end}{fields} FROM {proof.here.bronze.rows} "
@@ -241,7 +241,7 @@ def _values_of(batch: Any) -> Any:
 
 
 def _bytes_of(batch: Any, writing: tuple[Any, ...]) -> Any:
-    """Write the records of a batch; gives what adds some of them to a hash."""
+    """Rebuild the records of a batch; return a function that adds a slice of them to a hash."""
     raw, end = batch.column(2), batch.column(3)
     if writing[0] == BYTES:
         lines = raw
@@ -267,7 +267,7 @@ def _bytes_of(batch: Any, writing: tuple[Any, ...]) -> Any:
 
 
 def _see_bad_values(proof: Proof, files: Sequence[_File]) -> None:
-    """Add the bad records, and what is kept of files that could not be read to their end."""
+    """Add the bad records, and the stored parts of files that could not be read to their end."""
     if not files:
         return
     by_path = {file.path: file for file in files}

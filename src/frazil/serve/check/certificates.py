@@ -1,4 +1,4 @@
-"""``frazil check --certificates``: prove that the lake is what its certificates say, and that they are all there."""
+"""``frazil check --certificates``: prove that the lake matches its certificates, and that none is missing."""
 
 from __future__ import annotations
 
@@ -36,19 +36,18 @@ _SHOWN: Final = 3
 def check_certificates(
     pipeline: Pipeline, *, known: Sequence[str] = (), listener: CheckListener | None = None
 ) -> list[Finding]:
-    """Prove what the certificates of a lake say.
+    """Prove that a lake matches its certificates.
 
-    - None is missing, changed, or in another place: each holds the hash of the one before, and its seal where there is
-      a key.
-    - Each table stands at the snapshot that the newest certificate names, and every file of it has the hash that a
-      certificate notes: so no row was changed, added or removed by anybody else.
-    - No certificate had to note a snapshot of somebody else, unless the table was made again since.
-    - The changes in silver have, up to each batch, the hash that the certificate of that time notes.
+    - The chain is complete: each certificate holds the hash of the one before it, and its seal if there is a key.
+    - Each table is at the snapshot that the newest certificate names, and every file has its certified hash. So no
+      other writer changed, added or removed a row.
+    - No certificate records a snapshot of another writer, unless the table was rebuilt since.
+    - The changes in silver, up to each batch, have the hash in the certificate of that batch.
 
     Args:
         pipeline: the declaration.
-        known: hashes of certificates that were noted elsewhere; each must be one of them.
-        listener: is told what is done and found.
+        known: hashes of certificates that you keep elsewhere; the chain must contain each of them.
+        listener: receives each proof as it begins, and each finding.
 
     Raises:
         NoLakeError: no table of the lake exists.
@@ -86,7 +85,7 @@ def _findings(
         yield Finding(source_table=name, law=LAW, table="certificates", ok=False, detail=detail)
     if not wrong:
         sealed = chain[-1].is_sealed and not certificate_key(pipeline)
-        told = " (seals not looked at: no certificate_key)" if sealed else ""
+        told = " (seals not checked: no certificate_key)" if sealed else ""
         detail = (
             f"{counted(len(chain), 'certificate')}, each with the hash of the one before{told}; "
             f"the newest is {chain[-1].real_digest}"
@@ -104,7 +103,7 @@ def _findings(
 
 
 def _stood(chain: Sequence[Certificate]) -> Mapping[str, Any]:
-    """Return the tables that the newest certificate names, and where they stood."""
+    """Return the state of each table in the newest certificate."""
     try:
         stood = chain[-1].content["state"]["tables"]
     except (LookupError, TypeError):
@@ -113,7 +112,7 @@ def _stood(chain: Sequence[Certificate]) -> Mapping[str, Any]:
 
 
 def _guarded(made: LakeTable, prove: Any) -> Finding:
-    """Do one proof; what cannot be read is a failed one."""
+    """Run one proof. A table or certificate that cannot be read is a failed proof."""
     code = None
     try:
         ok, detail = prove()
@@ -130,7 +129,7 @@ def _guarded(made: LakeTable, prove: Any) -> Finding:
 
 
 def _broken_links(chain: Sequence[Certificate]) -> Iterator[str]:
-    """Find certificates that are missing, changed, or not those that the next one was made for."""
+    """Find certificates that are missing or changed, and those whose link to the one before is wrong."""
     before, number = "", 1
     for one in chain:
         if one.number > number:
@@ -226,7 +225,7 @@ def _snapshot(left: Mapping[str, Any]) -> str:
 
 
 def _left(of_table: Sequence[tuple[Certificate, Mapping[str, Any]]]) -> Iterator[str]:
-    """Find snapshots of somebody else since the table was last made of what it is computed from."""
+    """Find snapshots of other writers since the table was last rebuilt from its inputs."""
     wholes = [place for place, (_, one) in enumerate(of_table) if one["whole"]]
     for certificate, one in of_table[wholes[-1] + 1 if wholes else 0 :]:
         foreign = [left for left in one["left"] if not left["run"]]
@@ -237,14 +236,14 @@ def _left(of_table: Sequence[tuple[Certificate, Mapping[str, Any]]]) -> Iterator
 
 
 def _changes(made: LakeTable, chain: Sequence[Certificate], located: Located) -> tuple[bool | None, str]:
-    """Prove that the changes up to each batch are those of the certificate of that time."""
+    """Prove that the changes up to each batch have the hash in the certificate of that batch."""
     told = [
         (one, one.content["sources"][made.made_of]["changes"])
         for one in chain
         if "changes" in one.content.get("sources", {}).get(made.made_of, {})
     ]
     if not told:
-        return None, "no certificate tells of its changes"
+        return None, "no certificate has a hash of its changes"
     begins = max((place for place, (_, one) in enumerate(told) if one["restated"]), default=0)
     table = read_table_history(located[made.key])
     found = {one.batch: one for one in change_hashes(table.location, table.columns, ChangeHash())}

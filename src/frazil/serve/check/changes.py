@@ -1,4 +1,4 @@
-"""Proofs of KEYS and LATE: what the typed changes say of the declaration that they were read with."""
+"""Proofs of KEYS and LATE: whether the typed changes fit the declared keys and order."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from frazil.serve.tables.layers import Layers
 
 _MANY: Final = 100
-"""So many changes of a batch may be late."""
+"""A batch may have this many late changes."""
 
 _KEYS_AT_ONCE: Final = 8_000_000
-"""Rows whose keys are counted at a time: a hash and some numbers of each."""
+"""Rows whose keys are counted at a time; each takes a hash and a few numbers."""
 
 _KEYS_LOOKED_AT: Final = 1_000
 _SHOWN: Final = 3
 _REPEATED: Final = "_cdc_repeated"
 
 _IS_LOAD: Final = f"starts_with({r.POSITION}, {literal(SNAPSHOT)})"
-# A load is the files of one folder in one batch: a later one brings the same keys, and is no mistake.
+# A load is the files of one folder in one batch: a later load may bring the same keys.
 _FOLDER: Final = f"regexp_extract({r.FILE}, '^(.*)/', 1)"
 _LOAD: Final = f"{r.BATCH}, {_FOLDER}"
 
 
 def change_steps(proof: Proof) -> Iterator[Step]:
-    """List the proofs that full loads name each key once, and that no batch is mostly older than what was there."""
+    """Yield the proofs that a full load has each key once, and that no batch is mostly late."""
     bronze, changes = proof.here.bronze, proof.here.changes
     if changes.exists:
         step = partial(Step, table=changes.name, needs=(bronze, changes))
@@ -55,7 +55,7 @@ def change_steps(proof: Proof) -> Iterator[Step]:
 def _loads_name_each_key_once(proof: Proof) -> Verdict:
     """Prove that few keys have different records in one full load.
 
-    Cost: a scan of the keys of all loads; where keys come several times another one, and one of the other columns.
+    Cost: one scan of the keys of all loads. Repeated keys take one more, and a scan of the other columns.
     """
     every = bucket_ranges(proof.here.changes.snapshot.records, _KEYS_AT_ONCE)
     counts = [proof.one(f"SELECT count(*), coalesce(max(_cdc_n), 0) FROM ({_keys(proof, part)})") for part in every]
@@ -72,7 +72,7 @@ def _loads_name_each_key_once(proof: Proof) -> Verdict:
 
 
 def _loads(proof: Proof, part: range) -> str:
-    """Write FROM and WHERE of the load records in some buckets."""
+    """Return the FROM and WHERE clauses for the load records in some buckets."""
     here = proof.here
     return f"FROM {here.changes.rows} WHERE {_IS_LOAD} AND {in_buckets(key_of(here.table.keys), part)}"
 
@@ -84,7 +84,7 @@ def _keys(proof: Proof, part: range) -> str:
 
 
 def _keep_repeated(proof: Proof, several: Sequence[range]) -> int:
-    """Keep the hashes of keys with different records in one load; return how often that is so."""
+    """Store the hashes of keys with different records in one load; return their number."""
     here = proof.here
     keys, content = here.table.keys, content_of(_payload(here))
     selects = [
@@ -99,14 +99,14 @@ def _keep_repeated(proof: Proof, several: Sequence[range]) -> int:
 
 
 def _payload(here: Layers) -> tuple[str, ...]:
-    """List the columns that come from the table, not from what its source says of a record."""
+    """Return the columns of the table itself, without those that its source adds to a record."""
     source = here.table.source
     own = {*source.own_fields, *source.made_columns, *previous_keys(here.table)}
     return tuple(name for name in here.columns if name not in own)
 
 
 def _told_apart(proof: Proof) -> str:
-    """Say by which columns the records of a key differ, and by which of them they are told apart."""
+    """Name the columns in which records of one key differ, and a column that would make the key unique."""
     here = proof.here
     keys = here.table.keys
     names = [name for name in _payload(here) if name not in keys]
@@ -126,11 +126,11 @@ def _told_apart(proof: Proof) -> str:
     differ = [name for name, differs in zip(names, found[::2], strict=True) if differs]
     apart = [name for name, tells in zip(names, found[1::2], strict=True) if tells]
     said = f"{shown}; they differ in {', '.join(differ)}"
-    return f"{said}; keys: [{', '.join((*keys, apart[0]))}] tells them apart" if apart else said
+    return f"{said}; keys: [{', '.join((*keys, apart[0]))}] would be unique" if apart else said
 
 
 def _folded_loads(proof: Proof) -> str:
-    """Say how many records of full loads are folded, so that nobody can count their keys; empty for none."""
+    """Return the number of folded load records as text; empty for none. Their keys cannot be counted."""
     bronze = proof.here.bronze
     if r.OFFSET not in bronze.snapshot.columns:
         return ""
@@ -139,24 +139,23 @@ def _folded_loads(proof: Proof) -> str:
         f"(SELECT {r.FILE} FROM {bronze.rows} WHERE {r.KIND} = '{r.LEDGER_ROW}' AND {r.LEDGER}.load)"
     )
     are = "record of a full load is", "records of full loads are"
-    return f"; {counted(records, *are)} folded into the baseline, and not looked at" if records else ""
+    return f"; {counted(records, *are)} folded into the baseline, and not checked" if records else ""
 
 
 def _few_are_late(proof: Proof) -> Verdict:
-    """Prove that no batch is mostly older, in order, than what its keys had, as ``max_late_fraction`` says.
+    """Prove that no batch is mostly late: that ``max_late_fraction`` holds.
 
-    Batches up to the last one that a run with ``max_late_fraction: 1`` took may be late. Of the others what a run
-    refuses is counted: changes whose places (or times, where places are the order) say that they are new.
-    Those that were corrected and replayed, and the same change again, are old on purpose.
+    A change is late if it sorts before a change of its key that an earlier batch brought, although its place (or its
+    time, where places are the order) is newer. Replayed corrections and repeated changes do not count. Batches up to
+    the last one that a run with ``max_late_fraction: 1`` took may be late.
 
-    Cost: a scan of the keys and of the first column that orders; of batches that may be late the changes of their keys,
-    sorted.
+    Cost: one scan of the keys and of the first ordering column. For suspected batches, a sort of their keys' changes.
     """
     table, changes = proof.here.table, proof.here.changes
     if table.max_late_fraction == 1:
         return True, "max_late_fraction: 1 lets all changes be late"
     if not (table.sequence_by or table.source.server_places):
-        return True, "files are the order: a file of before is late on purpose"
+        return True, "files are the order, so no change is late"
     counts = dict(proof.connection.execute(f"SELECT {r.BATCH}, count(*) FROM {changes.rows} GROUP BY 1").fetchall())
     allowed = changes.snapshot.bookmark.get("allowed_late", 0)
     limits = {batch: max(_MANY - 1, table.max_late_fraction * n) for batch, n in counts.items() if batch > allowed}
@@ -170,14 +169,14 @@ def _few_are_late(proof: Proof) -> Verdict:
     ]
     if wrong:
         more = f"; {counted(len(wrong) - _SHOWN, 'more batch', 'more batches')}" if len(wrong) > _SHOWN else ""
-        way = "where they are really old, max_late_fraction: 1 says so"
+        way = "if they are really old, set max_late_fraction: 1"
         return False, f"{'; '.join(wrong[:_SHOWN])}{more}; look at frazil key; {way}"
     note = f"; those up to {allowed} were allowed to be" if allowed else ""
     return True, f"{'1 batch is not' if len(limits) == 1 else f'none of {len(limits):,} batches is'} mostly late{note}"
 
 
 def _at_most_late(proof: Proof) -> dict[int, int]:
-    """Return how many changes of each batch can be late at most, by the first column that orders alone."""
+    """Return an upper bound of the late changes of each batch, from the first ordering column alone."""
     here = proof.here
     key, first = key_of(here.table.keys), identifier((*here.table.sequence_by, r.POSITION)[0])
     found: Counter[int] = Counter()
@@ -202,7 +201,7 @@ def _at_most_late(proof: Proof) -> dict[int, int]:
 
 
 def _late(proof: Proof, batches: Sequence[int]) -> dict[int, tuple[int, str]]:
-    """Count the late changes of some batches, and show a key of each."""
+    """Count the late changes of some batches, each with an example key."""
     here = proof.here
     keys, sequence = here.table.keys, here.table.sequence_by
     suspected = f"{r.BATCH} IN ({', '.join(map(str, batches))})"

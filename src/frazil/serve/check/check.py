@@ -1,4 +1,4 @@
-"""``frazil check``: prove by DuckDB that the tables say what the changes say."""
+"""``frazil check``: prove with DuckDB that the tables match their changes."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ _LIMITS: Final = {
     "threads": f"{min(4, os.cpu_count() or 1)}",
     "enable_external_file_cache": "false",
 }
-"""Settings of DuckDB: what does not fit into memory goes to temporary files, and each proof reads the disk."""
+"""DuckDB's settings: it spills to temporary files beyond this memory, and each proof reads the disk again."""
 
 
 class CheckListener(Protocol):
-    """Who is told what happens while a check goes on. Called in order, in the caller's thread; must not raise."""
+    """Progress callbacks of a check. Called in order, in the caller's thread; must not raise."""
 
     def began(self, table: str, what: str) -> None:
         """Called when a proof of a declared table begins."""
 
     def progressed(self, table: str, how_far: str) -> None:
-        """Called while it goes on, with words such as ``40 %``."""
+        """Called during a proof, with text such as ``40 %``."""
 
     def found(self, finding: Finding) -> None:
-        """Called with each finding as it comes."""
+        """Called with each finding as soon as it is known."""
 
 
 class Silent:
-    """The listener of nobody."""
+    """A listener that ignores all calls."""
 
     def began(self, table: str, what: str) -> None:
         del table, what
@@ -68,28 +68,28 @@ class Silent:
 
 
 def check(pipeline: Pipeline, *, select: Sequence[str] = (), listener: CheckListener | None = None) -> list[Finding]:
-    """Prove the laws that can be seen in the tables, as they are at this moment.
+    """Prove the laws on the tables in their current state.
 
     - ONCE: no path and no content was taken twice.
-    - NOTHING-LOST: the records of every file, counted again at the source, are in bronze; every record of
-      bronze is a change or in quarantine, and not both. Each file can be written again from bronze to the byte.
-    - KEYS: a full load names each key once, but for one in a thousand.
-    - LATE: no batch is mostly older than what its keys had before.
+    - NOTHING-LOST: the records of every file, counted again at the source, are in bronze. Every record of bronze is
+      either a change or in quarantine. Each file can be rebuilt from bronze to the byte.
+    - KEYS: a full load has each key once, with at most one exception in a thousand.
+    - LATE: no batch is mostly late.
     - ORDER: a current table has a key at most once.
     - HISTORY: versions begin before they end and do not overlap; ``is_current`` says whether one is open.
     - CONVERGE: each mart holds exactly what all changes up to its batch fold to.
     - AGREE: marts of a table at one batch show the same living rows.
 
-    A table whose files are missing or damaged is a failed proof, and so is a declaration that does not fit its
-    files; proofs that would read it cannot be told, all others are done.
+    A table whose files are missing or damaged fails its proof, and so does a declaration that does not fit its files.
+    Proofs that need such a table are undecided; all others run.
 
     Args:
         pipeline: the declaration.
-        select: tables to look at, as for a run; all by default.
-        listener: is told what is done and found.
+        select: tables to check, as for a run; empty for all.
+        listener: receives each proof as it begins, and each finding.
 
     Returns:
-        The findings, those that hold too, table by table.
+        All findings, of proofs that hold as well, table by table.
 
     Raises:
         NoLakeError: no table of the lake exists.
@@ -97,9 +97,9 @@ def check(pipeline: Pipeline, *, select: Sequence[str] = (), listener: CheckList
         ObjectStoreError: its object store refuses requests, or does not answer.
         UnknownSelectionError: a word of ``select`` matches nothing.
 
-    Cost: reads all files of the source and all tables once or a few times, within 1 GB of memory in DuckDB; what
-    does not fit goes to temporary files. CONVERGE and AGREE compare 64-bit hashes of rows, and rows where these
-    differ; the other proofs are exact.
+    Cost: reads all files of the source and all tables once or a few times. DuckDB uses 1 GB of memory, and temporary
+    files beyond it. CONVERGE and AGREE compare 64-bit hashes of rows, and the rows themselves where hashes differ; the
+    other proofs are exact.
     """
     located = tables(pipeline)
     if not located:
@@ -117,7 +117,7 @@ def check(pipeline: Pipeline, *, select: Sequence[str] = (), listener: CheckList
 
 
 class _Connection:
-    """DuckDB over the lake, opened again where an error left it unusable."""
+    """DuckDB over the lake; it reconnects after an error that leaves the connection unusable."""
 
     def __init__(self, located: Located) -> None:
         self._located = located
@@ -130,7 +130,7 @@ class _Connection:
         self.duck.close()
 
     def recover(self, proof: Proof) -> None:
-        """See that the next proof can be done."""
+        """Reconnect if the connection no longer works, so that the next proof can run."""
         try:
             self.duck.execute("SELECT 1")
         except duckdb.Error:
@@ -179,7 +179,7 @@ def _findings(
 
 
 def _lost_files(here: Layers) -> Iterator[Finding]:
-    """Find the tables whose files are missing or damaged, as far as their manifests tell."""
+    """Find the tables with missing or damaged files, by their manifests."""
     for layer in here.all:
         law = "CONVERGE" if layer in here.of_marts else "NOTHING-LOST"
         error = layer.damage
@@ -204,7 +204,7 @@ def _lost_files(here: Layers) -> Iterator[Finding]:
 
 
 def _proven(proof: Proof, step: Step, damaged: set[str], connection: _Connection) -> Finding:
-    """Do one proof; a table that cannot be read is a failed proof, and stops only the proofs that need it."""
+    """Run one proof. An unreadable table fails it, and leaves the later proofs that need the table undecided."""
     ok: bool | None
     if broken := [layer.name for layer in step.needs if layer.name in damaged]:
         ok, detail = None, f"{' and '.join(broken)} cannot be read"
@@ -221,13 +221,13 @@ def _proven(proof: Proof, step: Step, damaged: set[str], connection: _Connection
 
 
 def _failed(error: Exception, here: Layers, layer: Layer, *, law: str, table: str) -> Finding:
-    """Return what stopped a proof, and the way out."""
+    """Return the finding for an error that stopped a proof, with a hint."""
     why = error.message if isinstance(error, FrazilError) else f"{error}".strip().partition("\n")[0]
     detail = f"{layer.name} cannot be read: {why}"
     if isinstance(error, duckdb.OutOfMemoryException):
-        detail, hint = f"not proven: {why}", "make room in the temporary folder, or check fewer tables with --select"
+        detail, hint = f"not proven: {why}", "free space in the temporary folder, or check fewer tables with --select"
     elif layer.name == here.bronze.name:
-        hint = "restore the file from a backup: what bronze holds cannot be rebuilt"
+        hint = "restore the file from a backup: bronze cannot be rebuilt"
     else:
         hint = f"frazil rebuild --select {here.table.name}"
     code = error.code if isinstance(error, FrazilError) else StorageError.code
@@ -235,7 +235,7 @@ def _failed(error: Exception, here: Layers, layer: Layer, *, law: str, table: st
 
 
 def _culprit(error: Exception, step: Step) -> Layer:
-    """Find the table whose file an error names; the last one that the proof needs if it names none."""
+    """Return the table whose file an error names, or else the last table that the proof needs."""
     for layer in step.needs:
         if any(folder in f"{error}" for folder in folder_addresses(layer.location or "")[:1]):
             return layer

@@ -1,8 +1,8 @@
-"""Rows compared by checksums: hashes of rows, summed up in buckets of keys.
+"""Comparison of rows by checksums: 64-bit hashes of rows, summed in buckets of keys.
 
-Two sides whose every bucket has the same number of rows and the same sum of their 64-bit hashes are taken for
-equal. Buckets that differ are compared value by value, so what is reported is exact; and a difference goes unseen
-only where hashes collide, once in 2^64.
+Two sides are equal if every bucket has the same number of rows and the same sum of hashes. Buckets that differ are
+compared value by value, so every reported difference is exact. A difference is missed only if hashes collide, once in
+2^64.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from frazil.serve.tables.layers import Layer, Layers
 
 BUCKETS: Final = 1024
-"""Parts of a table that are compared apart; the bucket of a row follows from its key."""
+"""Number of buckets. The bucket of a row follows from its key."""
 
 ROWS_AT_ONCE: Final = 1_000_000
-"""Rows that are sorted at a time: what a proof needs of memory."""
+"""Rows that are sorted at a time; bounds the memory of a proof."""
 
 EXACT_ROWS_AT_ONCE: Final = 250_000
-"""The same where rows have all their values."""
+"""As ``ROWS_AT_ONCE``, for rows with their values instead of hashes."""
 
 KEY: Final = "_cdc_key"
 _SHOWN: Final = 3
@@ -40,12 +40,12 @@ Sums = dict[int, tuple[int, int]]
 
 
 def key_of(keys: Sequence[str]) -> str:
-    """Write the hash of a row's key."""
+    """Return SQL for the hash of a row's key."""
     return f"hash({names_of(keys)})"
 
 
 def in_buckets(key: str, buckets: Sequence[int] | range) -> str:
-    """Write the condition that a row's key is in one of some buckets; ``key`` as :func:`key_of` writes it."""
+    """Return the SQL condition that a row is in one of some buckets; ``key`` is the result of :func:`key_of`."""
     if len(buckets) == BUCKETS:
         return "true"
     if isinstance(buckets, range):
@@ -54,13 +54,13 @@ def in_buckets(key: str, buckets: Sequence[int] | range) -> str:
 
 
 def bucket_ranges(rows: int, at_once: int = ROWS_AT_ONCE) -> list[range]:
-    """Divide the buckets so that one part has some ``at_once`` of so many rows."""
+    """Divide the buckets of a table with ``rows`` rows into ranges of about ``at_once`` rows each."""
     step = max(1, BUCKETS * at_once // max(rows, at_once))
     return [range(first, min(first + step, BUCKETS)) for first in range(0, BUCKETS, step)]
 
 
 def content_of(columns: Sequence[str], *, hashed: frozenset[str] = frozenset()) -> str:
-    """Write the hash of some columns; those ``hashed`` already hold hashes, NULL for that of NULL."""
+    """Return SQL for the hash of some columns; columns in ``hashed`` hold hashes already, or NULL for NULL."""
     each = [
         f"coalesce({identifier(name)}, {_NULL})" if name in hashed else f"hash({identifier(name)})" for name in columns
     ]
@@ -68,13 +68,13 @@ def content_of(columns: Sequence[str], *, hashed: frozenset[str] = frozenset()) 
 
 
 def sums(proof: Proof, key: str, content: str, rows: str) -> Sums:
-    """Count the rows of each bucket and sum up the hashes of their ``content``.
+    """Return each bucket's number of rows and the sum of their hashes.
 
     Args:
-        proof: whom to ask.
-        key: the hash of a row's key.
-        content: expressions, one after another.
-        rows: what stands after FROM.
+        proof: runs the query.
+        key: SQL for the hash of a row's key.
+        content: SQL expressions to hash, separated by commas.
+        rows: the FROM clause, without FROM.
     """
     found = proof.connection.execute(
         f"SELECT {key} % {BUCKETS}, count(*), sum(hash(hash({content}))) FROM {rows} GROUP BY ALL"
@@ -83,16 +83,20 @@ def sums(proof: Proof, key: str, content: str, rows: str) -> Sums:
 
 
 def differing(one: Sums, other: Sums) -> list[int]:
-    """List the buckets that two sides do not have in common."""
+    """Return the buckets in which two sides differ, sorted."""
     return sorted(bucket for bucket in one.keys() | other.keys() if one.get(bucket) != other.get(bucket))
 
 
 def digested(proof: Proof, upto: int, sets: Sequence[tuple[str, ...]]) -> str:
-    """Make a temporary table of the changes up to a batch, with hashes in place of values; returns its name.
+    """Create a temporary table of the changes up to a batch, with hashes instead of values; return its name.
 
-    Its rows have the hash of the key, the columns that order changes, what a fold needs, and a hash of each of
-    some ``sets`` of columns. Without a ``change_seq`` a position belongs to a file: its rank among all stands in
-    for its text.
+    A row has the hash of the key, the ordering columns, the columns that a fold needs, and a hash of each set of
+    columns in ``sets``. Without a ``change_seq`` every position belongs to a file, and its rank replaces its text.
+
+    Args:
+        proof: runs the statements, and drops the table at its end.
+        upto: the newest batch to read.
+        sets: sets of columns; each gets a hash column, see :func:`hash_name`.
     """
     here = proof.here
     name = f"{_DIGESTS}_{upto}"
@@ -112,12 +116,19 @@ def digested(proof: Proof, upto: int, sets: Sequence[tuple[str, ...]]) -> str:
 
 
 def hash_name(number: int) -> str:
-    """Name the column with the hash of a set of columns, by its place among the sets."""
+    """Return the name of the hash column of a set of columns, given its index among the sets."""
     return f"_cdc_hash_{number}"
 
 
 def digests(here: Layers, table: str, columns: Sequence[str], where: str) -> Changes:
-    """Read the changes for which a condition holds from a table of :func:`digested`; ``columns`` are shown hashes."""
+    """Return the changes of a :func:`digested` table that meet a condition.
+
+    Args:
+        here: the tables of the source table.
+        table: name of the temporary table.
+        columns: hash columns that the fold returns.
+        where: SQL condition over the temporary table.
+    """
     return Changes(
         rows=f"(SELECT * FROM {table} WHERE {where})",
         keys=(KEY,),
@@ -128,7 +139,7 @@ def digests(here: Layers, table: str, columns: Sequence[str], where: str) -> Cha
 
 
 def with_positions(here: Layers, folded: str) -> str:
-    """Return the rows that a fold of digests made the text of their position back; what stands after FROM."""
+    """Return SQL that replaces the ranks in a fold of digests by the text of their positions, for a FROM clause."""
     if not _ranked(here):
         return f"({folded})"
     return (
@@ -168,13 +179,13 @@ def same_types(one: Layer, other: Layer, columns: Sequence[str]) -> bool:
 def row_differences(
     proof: Proof, have: Callable[[str], str], want: Callable[[str], str], buckets: Sequence[int] | None
 ) -> str:
-    """Return which rows differ, value by value and repeats counted, with the keys of some; empty if none do.
+    """Describe the rows that differ, value by value, with a few keys; empty if none differ. Repeated rows count.
 
     Args:
-        proof: whom to ask.
-        have: writes the SELECT of the rows there are, of those for which a condition holds.
-        want: the same for the rows there must be; columns in the same order.
-        buckets: the only ones that can differ; None for all rows at once, whatever their hashes.
+        proof: runs the queries.
+        have: returns the SELECT of the existing rows that meet a condition.
+        want: returns the SELECT of the expected rows that meet a condition, with columns in the same order.
+        buckets: buckets to compare; None compares all rows at once.
     """
     keys = proof.here.table.keys
     if buckets is None:

@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 
 SETTINGS: Final = {"memory_limit": "1GB", "threads": "4"}
 _LAW: Final = "SOURCE"
-_KIND: Final = "a source of kind {} has changes only, no table to look at"
+_KIND: Final = "a source of kind {} has changes only, without a table to compare"
 
 
 class NothingToCompareError(DeclarationError):
-    """No selected table has a source that can be looked at."""
+    """No selected table has a source to compare with."""
 
     code = "FZ170"
 
@@ -55,30 +55,30 @@ class NothingToCompareError(DeclarationError):
 def compare(
     pipeline: Pipeline, listener: CheckListener, *, select: Sequence[str] = (), against: str | None = None
 ) -> list[Finding]:
-    """Compare the living rows of each table with those at its source, or of one with those of a dump.
+    """Compare the living rows of each table with its source, or of one table with a dump.
 
-    Counts and sums of hashes are computed on both sides, in 4,096 buckets of keys; of buckets that differ the hashes of
-    rows, and so the keys that differ, which are explained. Of a table with several marts its first current one is
-    compared, without one its history: AGREE says the rest.
+    Both sides compute counts and sums of hashes in 4,096 buckets of keys. Buckets that differ are compared row by row,
+    and each key that differs is explained. The first current mart of a table is compared, or else its history; AGREE
+    covers the other marts.
 
     Args:
         pipeline: the declaration.
-        listener: is told what is done and found.
-        select: tables to look at, as for a run; all by default.
-        against: a dump (a file, or a folder of files: CSV with header, JSON lines, Parquet) in place of the source;
-            a path, or an address in an object store.
+        listener: receives each comparison as it begins, and each finding.
+        select: tables to compare, as for a run; empty for all.
+        against: a dump to use instead of the source: a file, or a folder of files (CSV with header, JSON lines,
+            Parquet), as a path or an address in an object store.
 
     Returns:
-        A finding for each table. ``ok`` is None where all that differs is in flight, or nothing can be compared.
+        A finding for each table. ``ok`` is None if every difference is in flight, or if the table cannot be compared.
 
     Raises:
-        NothingToCompareError: no selected table has a source that can be looked at, or ``against`` is for several.
+        NothingToCompareError: no selected table has a source to compare with, or several are selected for ``against``.
         NoLakeError: no table of the lake exists.
         SourceError: the source cannot be read.
         DamagedTableError: a file of the lake is missing or damaged.
 
-    Cost: one scan of the compared columns on both sides. Where rows differ, one or two of the keys at the source, and
-    the changes once in DuckDB, within 1 GB of memory; what does not fit goes to temporary files.
+    Cost: one scan of the compared columns on both sides. If rows differ, one or two more scans of the keys at the
+    source, and one of the changes in DuckDB, with 1 GB of memory and temporary files beyond it.
     """
     names = selected(pipeline, select).tables
     chosen = [table for table in pipeline.tables if table.name in names]
@@ -108,15 +108,15 @@ def _verify(chosen: Sequence[Table], against: str | None) -> None:
 
 
 def not_compared(pipeline: Pipeline, *, select: Sequence[str] = ()) -> list[Finding]:
-    """Say of each table that its proofs hold it against its files only, and whether its newest run failed.
+    """Return what ``frazil check`` does not prove: a table's source, and failures of its newest run.
 
     Args:
         pipeline: the declaration.
-        select: tables to look at, as for a run; all by default.
+        select: tables, as for a run; empty for all.
 
     Returns:
-        Findings whose ``ok`` is None: for each failure of the newest run that tried a table, and for each table, with
-        the command that compares it as ``hint``.
+        Findings whose ``ok`` is None: one for each failure of the newest run of a table, and one for each table, whose
+        ``hint`` is the command that compares the table with its source.
     """
     names = selected(pipeline, select).tables
     failures = standing(pipeline, names).failures
@@ -126,7 +126,7 @@ def not_compared(pipeline: Pipeline, *, select: Sequence[str] = ()) -> list[Find
             continue
         told = partial(Finding, source_table=table.name, law=_LAW, ok=None)
         for one in failures.get(table.name, ()):
-            why = f"not level with its source, for its newest run failed ([{one.code}] {one.message})"
+            why = f"behind its source, because its newest run failed ([{one.code}] {one.message})"
             found.append(told(table=one.name, detail=why, hint=one.hint or "frazil run"))
         way = f"frazil check {'--source' if _can_open(table) else '--against DUMP'} --select {table.name}"
         found.append(told(table=table.name, detail="compared with its files, not with its source", hint=way))
@@ -171,7 +171,7 @@ def _finding(
 
 
 class Comparison:
-    """A mart, and the rows at its source."""
+    """Comparison of one mart with the rows at its source."""
 
     def __init__(
         self, pipeline: Pipeline, here: Layers, pair: Mart, rows: SourceRows, duck: duckdb.DuckDBPyConnection
@@ -188,7 +188,7 @@ class Comparison:
         self._columns = [*self._keys, *(column for column in both if column.name not in here.table.keys)]
 
     def _types(self) -> dict[str, str]:
-        """Return the columns of the mart that are fields of the source, and that the source has, with their types."""
+        """Return the mart's columns, with their types, that are plain fields of the source and that the source has."""
         here, held = self._here, self._pair[1].snapshot.columns
         there = {name.lower() for name in self._rows.columns}
         treated = {column.name for column in here.table.columns or () if column.pii is not None}
@@ -196,11 +196,11 @@ class Comparison:
         return {name: held[name] for name in here.columns_in(self._pair[1]) if name in plain and name.lower() in there}
 
     def finding(self, progressed: Callable[[str], None]) -> Finding:
-        """Compare."""
+        """Compare both sides, and return the finding."""
         here = self._here
         if missing := [key for key in here.table.keys if key not in {column.name for column in self._keys}]:
             why = f"key {missing[0]} is made by an expression, has pii, or another type than at {self._rows.name}"
-            return self._found(f"its rows cannot be told apart there: {why}")
+            return self._found(f"its rows cannot be identified at the source: {why}")
         progressed("count and hash at the source")
         theirs = self._rows.sums(self._keys, self._columns)
         progressed("count and hash here")
@@ -209,13 +209,13 @@ class Comparison:
         rows_here, rows_there = (sum(count for count, _ in side.values()) for side in (ours, theirs))
         compared = f"{counted(rows_here, 'row')} here, {rows_there:,} in {self._rows.name}{self._left_out()}"
         if not buckets:
-            same = "what is compared is the same" if "; not compared: " in compared else "all are the same"
+            same = "the compared columns are equal" if "; not compared: " in compared else "all are the same"
             return self._found(f"{compared}; {same}", ok=True)
         progressed(f"look into {counted(len(buckets), 'bucket')} that differ")
         explanation = Explanation(self._pipeline, here, self._pair, self._rows, self._duck)
         explanation.load(self._keys, self._columns, buckets)
         counts = explanation.explain(progressed)
-        if not counts:  # hashes of rows differ in nothing: the source has changed its answer
+        if not counts:  # no row differs any more: the source has changed its answer
             return self._found(f"{compared}; the source answers differently each time")
         said = ", ".join(f"{count:,} {why}" for why, count in counts.items())
         keys = counted(sum(counts.values()), "key differs", "keys differ")
@@ -236,7 +236,7 @@ class Comparison:
         return {bucket: (count, int(total)) for bucket, count, total in found}
 
     def _left_out(self) -> str:
-        """Say which columns are not compared."""
+        """Return the columns that are not compared, as text."""
         layer = self._pair[1]
         compared = {column.name for column in self._columns}
         there = {name.lower() for name in self._rows.columns}
@@ -249,9 +249,9 @@ class Comparison:
 
 
 def _hint(counts: Mapping[str, int], pipeline: Pipeline, table: Table) -> str:
-    """Return the way out of the gravest reason."""
+    """Return the hint for the gravest reason."""
     if FOREIGN in counts:
-        return f"make the marts again from bronze: frazil rebuild --select {table.name}"
+        return f"rebuild the marts from bronze: frazil rebuild --select {table.name}"
     if LOST in counts:
         return way_to_lost_rows(pipeline, table)
     if QUARANTINED in counts:
@@ -260,7 +260,7 @@ def _hint(counts: Mapping[str, int], pipeline: Pipeline, table: Table) -> str:
 
 
 def way_to_lost_rows(pipeline: Pipeline, table: Table) -> str:
-    """Return how rows come whose changes never came."""
+    """Return the hint for rows whose changes never arrived."""
     if any(isinstance(capture, Reloads) for capture in captures_of(pipeline, [table.name])):
         return f"read the table again: frazil capture --reload {table.name}; frazil run"
     match table.source.kind:

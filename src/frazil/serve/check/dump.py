@@ -1,4 +1,4 @@
-"""A dump of a table, to be compared with a mart."""
+"""Dumps of tables, as one side of a comparison with a mart."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _SETTINGS: Final = {"memory_limit": "1GB", "threads": "4"}
 
 @contextmanager
 def dump_rows(pipeline: Pipeline, table: Table, place: str) -> Iterator[DumpRows]:
-    """Open a dump.
+    """Open a dump of a table.
 
     Args:
-        pipeline: the declaration, which says how object stores are reached.
-        table: the one that it is of.
-        place: a file, or a folder of files; a path, or an address in an object store.
+        pipeline: the declaration, with the settings of object stores.
+        table: the dumped table.
+        place: a file, or a folder of files, as a path or an address in an object store.
 
     Raises:
-        MissingFolderError: there is no such dump.
-        UnreadableDumpError: a record of it cannot be read.
-        ObjectStoreError: the store refuses to list or to read it.
+        MissingFolderError: the dump does not exist.
+        UnreadableDumpError: a record of the dump cannot be read.
+        ObjectStoreError: the store refuses to list or read the dump.
 
-    Cost: reads the dump once, into temporary files where 1 GB of memory is not enough.
+    Cost: reads the dump once, with 1 GB of memory and temporary files beyond it.
     """
     whole = place if is_store(place) else f"{Path(place).absolute()}"
     folder = pipeline.folder
@@ -61,18 +61,18 @@ def dump_rows(pipeline: Pipeline, table: Table, place: str) -> Iterator[DumpRows
 
 
 class DumpRows:
-    """The rows of a dump, as text in a table of DuckDB: a :class:`frazil.sources.comparison.SourceRows`."""
+    """The rows of a dump, as text in a DuckDB table: a :class:`frazil.sources.comparison.SourceRows`."""
 
     def __init__(self, name: str, columns: tuple[str, ...], duck: duckdb.DuckDBPyConnection) -> None:
         self.name, self.columns, self._duck = name, columns, duck
 
     def forms(self, types: Mapping[str, str]) -> dict[str, str]:
-        """Return the form of each column: texts are read as the lake reads them."""
+        """Return the form of each column; texts are typed as the lake types them."""
         found = {name: comparison_form(kind) for name, kind in types.items()}
         return {name: form for name, form in found.items() if form is not None}
 
     def sums(self, keys: Sequence[Compared], columns: Sequence[Compared]) -> Sums:
-        """Count the rows of each bucket and sum up the hashes of their columns."""
+        """Return each bucket's number of rows and the sum of their hashes."""
         found = self._duck.execute(
             f"SELECT {bucket_of('_cdc_key')}, count(*), sum({digest_of('_cdc_text')}) "
             f"FROM ({self._texts(keys, columns)}) GROUP BY 1"
@@ -82,7 +82,7 @@ class DumpRows:
     def digests(
         self, keys: Sequence[Compared], columns: Sequence[Compared], buckets: Sequence[str]
     ) -> Iterator[list[tuple[str, int]]]:
-        """Yield keys and hashes of the rows in some buckets."""
+        """Yield the keys and hashes of the rows in some buckets."""
         cursor = self._duck.execute(
             f"SELECT _cdc_key, {digest_of('_cdc_text')} FROM ({self._texts(keys, columns)}) "
             f"WHERE list_contains(?, {bucket_of('_cdc_key')})",
@@ -94,7 +94,7 @@ class DumpRows:
     def values(
         self, keys: Sequence[Compared], columns: Sequence[Compared], texts: Sequence[str]
     ) -> dict[str, tuple[str | None, ...]]:
-        """Return the values of the rows of some keys; those that are none of their type as they stand there."""
+        """Return the values of the rows of some keys; a value that does not fit its type is returned as raw text."""
         shown = ", ".join(f"coalesce({for_people(column)}, {_raw(column)})" for column in columns)
         found = self._duck.execute(
             f"SELECT {row_text_sql(keys)} AS _cdc_key, {shown} FROM ({self._typed(columns)}) "
@@ -104,11 +104,11 @@ class DumpRows:
         return {key: tuple(values) for key, *values in found}
 
     def uncaptured(self, into: Path) -> None:
-        """Write nothing: of a dump nobody knows what came after it."""
+        """Write nothing: a dump has no later changes."""
         del into
 
     def _texts(self, keys: Sequence[Compared], columns: Sequence[Compared]) -> str:
-        # What is no value of its type is not NULL: it is no value of the lake either.
+        # A text that does not fit its type is not NULL, and equals no value of the lake.
         broken = ", ".join(
             f"CASE WHEN {identifier(column.name)} IS NULL THEN {_raw(column)} END"
             for column in columns

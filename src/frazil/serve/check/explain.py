@@ -1,4 +1,4 @@
-"""Why rows of a mart are not those at the source: for each key that differs, the change that explains it."""
+"""Reasons why rows of a mart differ from the source: for each key, the change that explains the difference."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ UNKNOWN: Final = "unknown"
 _GRAVEST_FIRST: Final = (FOREIGN, LOST, QUARANTINED, UNKNOWN, IN_FLIGHT)
 
 _SHOWN: Final = 20
-"""Keys that are shown for each reason."""
+"""Number of keys shown for each reason."""
 
 _ALL_BUCKETS: Final = 16**BUCKET_DIGITS
 _KEYS_AND_HASHES: Final = "key VARCHAR, digest BIGINT"
 
 
 class Explanation:
-    """The keys that differ, in tables of DuckDB, and what is known of each."""
+    """The keys that differ, in DuckDB tables, each with its reason."""
 
     def __init__(
         self, pipeline: Pipeline, here: Layers, pair: Mart, rows: SourceRows, duck: duckdb.DuckDBPyConnection
@@ -64,7 +64,7 @@ class Explanation:
         self._unseen: str | None = None
 
     def load(self, keys: Sequence[Compared], columns: Sequence[Compared], buckets: Sequence[str]) -> None:
-        """Find the keys in some buckets whose rows differ."""
+        """Find the keys whose rows differ, in the given buckets."""
         self._keys, self._columns = keys, columns
         key, digest = row_text_sql(keys), digest_of(row_text_sql(columns))
         chosen = "true"
@@ -83,7 +83,7 @@ class Explanation:
         )
 
     def explain(self, progressed: Callable[[str], None]) -> dict[str, int]:
-        """Find out why each key differs; return how many do for which reason, the gravest first."""
+        """Find the reason for each key; return the number of keys for each reason, the gravest reason first."""
         progressed("fold the changes of keys that differ")
         self._find_foreign()
         progressed("look for their changes")
@@ -119,7 +119,7 @@ class Explanation:
         return ", ".join(f"{column.name}={value}" for column, value in zip(self._keys, values, strict=False))
 
     def _said(self, ours: Sequence[str | None] | None, theirs: Sequence[str | None] | None) -> str:
-        """Say how two rows differ."""
+        """Describe how two rows differ."""
         if ours is None or theirs is None:
             return "not at the source" if theirs is None else "not here"
         differing = [
@@ -145,7 +145,7 @@ class Explanation:
         self._duck.unregister("rows_to_insert")
 
     def _mark(self, why: str, found: str) -> None:
-        """Give a reason to keys that have none; ``found`` selects ``key`` and ``detail``."""
+        """Set the reason of keys that have no reason yet; ``found`` selects ``key`` and ``detail``."""
         self._duck.execute(
             f"UPDATE differing SET why = {literal(why)}, detail = found.detail "
             f"FROM (SELECT key, min(detail) AS detail FROM ({found}) GROUP BY key) AS found "
@@ -157,7 +157,7 @@ class Explanation:
         return f"{row_text_sql(self._keys)} IN (SELECT key FROM differing WHERE why IS NULL)"
 
     def _find_foreign(self) -> None:
-        """Find the keys of which the mart does not hold what its changes give."""
+        """Find the keys whose row in the mart is not the result of its changes."""
         here, mart, layer = self._here, self._mart, self._layer
         is_older = here.changes.snapshot.bookmark.get("laws", 0) < LAWS
         if is_older or layer.snapshot.bookmark.get("declared") != declared_mart(here.table, mart):
@@ -176,15 +176,15 @@ class Explanation:
         (count,) = self._duck.execute(f"SELECT count(*) FROM ({foreign})").fetchall()[0]
         if not count:
             return
-        # DuckDB cannot tell which of several changes stands that only the content hash orders.
+        # Only Spark's content hash orders these changes, and DuckDB cannot compute it.
         tied = f"SELECT {row_text_sql(self._keys)} FROM ({ties(here)})"
         detail = "CASE WHEN here THEN 'its changes give another row' ELSE 'its changes give a row' END"
         self._mark(FOREIGN, f"SELECT key, {detail} AS detail FROM ({foreign}) WHERE key NOT IN ({tied})")
 
     def _find_in_flight(self, folder: Path) -> None:
-        """Find the keys with changes that the mart does not have yet: in silver, bronze, landing files and nowhere."""
+        """Find the keys with pending changes: in silver, in bronze, in landing files, or not captured yet."""
         here = self._here
-        # What is captured between two looks is in the second or the third.
+        # A change that is captured between two of these steps is in the next one.
         if here.changes.exists:
             behind = f"{r.BATCH} > {self._layer.snapshot.batch}"
             detail = f"concat('change of batch ', {r.BATCH}, ' is not applied')"
@@ -205,7 +205,7 @@ class Explanation:
             self._of_files(other, other.find_new(folder, Ledger()).files, "")
 
     def _of_files(self, source: Source, files: Iterable[NewFile], said: str) -> None:
-        """Look at the records of files that bronze does not have."""
+        """Search the records of files that bronze does not have."""
         for file in files:
             columns = source.columns([file], ())
             batch = Batch(source=source, columns=columns, number=0, arrived_at=datetime.now(UTC))
@@ -215,7 +215,7 @@ class Explanation:
                 self._duck.unregister("records_of_file")
 
     def _of_records(self, rows: str, said: str, names: set[str]) -> None:
-        """Look at records as they came; one without a key is a truncate, or bad."""
+        """Search raw records; a record without a key is a truncate, or bad."""
         place = f"concat({r.FILE}, ' row ', {r.ROW}, ' {said}')" if said else "'not captured yet'"
         fields = self._fields(names)
         for some in self._key_fields(names):
@@ -224,7 +224,7 @@ class Explanation:
             shard = self._here.table.source.shard_column
             no_key = " AND ".join(f"{identifier(name)} IS NULL" for name in fields if name != shard)
             if shard is not None:
-                # As row_text writes it, between what stands before and behind it in the key.
+                # As row_text_sql writes it, between the other parts of the key.
                 of_shard = f"concat('|', length({identifier(shard)}), ':', {identifier(shard)}, '|')"
                 no_key += f" AND contains(concat('|', differing.key, '|'), {of_shard})"
             what = literal(f"a truncate {said or 'is not captured yet'}")
@@ -234,13 +234,13 @@ class Explanation:
             )
 
     def _fields(self, names: set[str]) -> list[str] | None:
-        """Return the fields with the key; None where one is missing."""
+        """Return the fields with the key; None if one is missing."""
         here = {name.lower(): name for name in names}
         found = [here.get(column.name.lower()) for column in self._keys]
         return None if None in found else [name for name in found if name]
 
     def _key_fields(self, names: set[str]) -> list[list[str]]:
-        """Return the fields with the key of a record, then those with its key before the change, where it has them."""
+        """Return the fields of a record's key, and those of its key before the change if the record has them."""
         fields = self._fields(names)
         if fields is None:
             return []
@@ -250,7 +250,7 @@ class Explanation:
         return [fields, [name for name in before if name]] if all(before) else [fields]
 
     def _with_key(self, rows: str, fields: Sequence[str]) -> str:
-        """Select the text of a key and the places of records, given the fields with the key."""
+        """Return the SELECT of each record's key as text, and of its place, given the key's fields."""
         values = [
             f"{typed_sql(column, f'raw.{identifier(name)}')} AS {identifier(column.name)}"
             for column, name in zip(self._keys, fields, strict=True)
@@ -262,7 +262,7 @@ class Explanation:
         )
 
     def _find_quarantined(self) -> None:
-        """Find the keys with a record in quarantine that is newer than all their changes."""
+        """Find the keys whose newest record is in quarantine."""
         here = self._here
         fields = self._fields({*here.fields.values()})
         if not fields or not here.quarantine.snapshot.records:
@@ -286,7 +286,7 @@ class Explanation:
 
 
 def _differing(one: str, other: str) -> str:
-    """Select the keys whose rows are not the same in two tables of keys and hashes."""
+    """Return the SELECT of the keys whose rows differ in two tables of keys and hashes."""
     sides = f"SELECT key, digest, 1 AS n, 0 AS m FROM {one} UNION ALL SELECT key, digest, 0, 1 FROM {other}"
     by_row = f"SELECT key, digest, sum(n) AS n, sum(m) AS m FROM ({sides}) GROUP BY ALL"
     return f"SELECT key, sum(n) > 0 AS here, sum(m) > 0 AS there FROM ({by_row}) GROUP BY key HAVING bool_or(n <> m)"

@@ -1,4 +1,4 @@
-"""Proofs of ONCE and NOTHING-LOST: from the files at the source to the typed changes."""
+"""Proofs of ONCE and NOTHING-LOST, from the files at the source to the typed changes."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _PLACE: Final = f"{r.FILE}, {r.ROW}"
 
 
 def file_steps(proof: Proof) -> Iterator[Step]:
-    """List the proofs that every record of every file was taken once, and went on to changes or quarantine."""
+    """Yield the proofs that every record of every file was taken once, and is a change or in quarantine."""
     here = proof.here
     bronze, changes = here.bronze, here.changes
     lost = partial(Step, law="NOTHING-LOST")
     once = partial(Step, law="ONCE", table=bronze.name, needs=(bronze,))
     yield once(what=f"{bronze.name}: look for files taken twice", prove=partial(_paths_once, proof))
     if here.table.sequence_by or here.table.source.orders_records:
-        # Otherwise only their place tells two files apart, and the same bytes are taken again on purpose.
+        # Otherwise two files differ by their place only, and equal bytes are taken again on purpose.
         yield once(what=f"{bronze.name}: look for contents taken twice", prove=partial(_contents_once, proof))
     yield lost(
         table=f"{here.table.name} source",
@@ -66,7 +66,7 @@ def file_steps(proof: Proof) -> Iterator[Step]:
 
 
 def _ledger(proof: Proof) -> str:
-    """Keep the ledger, a row a file met; ``same_as`` is not NULL where its content was known."""
+    """Store the ledger, one row a file; ``same_as`` is not NULL if the content was known already."""
     return proof.keep(
         _LEDGER,
         f"CREATE TEMP TABLE {_LEDGER} AS SELECT {r.FILE}, unnest({r.LEDGER}) FROM {proof.here.bronze.rows} "
@@ -79,7 +79,7 @@ def _taken(proof: Proof) -> str:
 
 
 def _records(proof: Proof) -> str:
-    """Keep which records bronze holds: for 64 rows of a file a word of bits, and counts of good and bad ones."""
+    """Store which records bronze holds: a word of bits for 64 rows of a file, and counts of good and bad records."""
     return proof.keep(
         _RECORDS,
         f"CREATE TEMP TABLE {_RECORDS} AS SELECT {r.FILE}, {r.BATCH}, {_WORD}, {_BITS} AS _cdc_bits, "
@@ -95,12 +95,12 @@ def _paths_once(proof: Proof) -> Verdict:
     if count:
         return False, f"{counted(count, 'file was', 'files were')} taken twice: {shown}"
     (files,) = proof.one(f"SELECT count(*) FROM {_ledger(proof)}")
-    return True, "1 path was met once" if files == 1 else f"each of {files:,} paths was met once"
+    return True, "1 path was taken once" if files == 1 else f"each of {files:,} paths was taken once"
 
 
 def _contents_once(proof: Proof) -> Verdict:
     pattern = proof.here.table.source.named_delivery
-    # Of one content as many files are taken as there are deliveries that their names tell.
+    # Equal contents are taken once for each delivery that is named in their paths.
     told = "NULL" if pattern is None else f"nullif(regexp_extract({r.FILE}, {literal(pattern)}, 1), '')"
     again = (
         f"SELECT string_agg({r.FILE}, ' = ' ORDER BY {r.FILE}) AS files FROM {_with_shard(proof)} "
@@ -113,7 +113,7 @@ def _contents_once(proof: Proof) -> Verdict:
 
 
 def _with_shard(proof: Proof) -> str:
-    """Write the files that were taken, each with its shard: of two shards the same bytes are two contents."""
+    """Return SQL for the files that were taken, each with its shard: equal bytes of two shards are two contents."""
     column = proof.here.table.source.shard_column
     if column is None:
         return f"(SELECT *, NULL AS _cdc_shard FROM {_taken(proof)})"
@@ -121,20 +121,20 @@ def _with_shard(proof: Proof) -> str:
         f"SELECT {r.FILE}, any_value({identifier(column)}) AS _cdc_of FROM {proof.here.bronze.rows} "
         f"WHERE {r.KIND} = '{r.RECORD}' GROUP BY 1"
     )
-    # Of a file without records nobody knows.
+    # The shard of a file without records is unknown: its path replaces it.
     joined = f"{_taken(proof)} LEFT JOIN ({shards}) USING ({r.FILE})"
     return f"(SELECT *, coalesce(_cdc_of, {r.FILE}) AS _cdc_shard FROM {joined})"
 
 
 def _recounted(proof: Proof) -> Verdict:
-    """Count the records of every file again, apart from the reader that took them."""
+    """Count the records of every file again, independently of the reader that took them."""
     files = proof.connection.execute(
         f'SELECT {r.FILE}, size_bytes, "rows" + bad + headers + "foreign" FROM {_taken(proof)} ORDER BY ALL'
     ).fetchall()
     total = max(sum(size_bytes for _, size_bytes, _ in files), 1)
     wrong: list[str] = []
     missing = lines = done = 0
-    # Most of the counting is numpy's, which lets other threads work.
+    # Most of the counting is done by numpy, which releases the interpreter's lock.
     with ThreadPoolExecutor(min(_READERS, os.cpu_count() or 1)) as readers:
         counts = readers.map(lambda file: _count(proof, file[0], file[1]), files)
         for (path, size_bytes, expected), found in zip(files, counts, strict=True):
@@ -157,14 +157,14 @@ def _recounted(proof: Proof) -> Verdict:
 
 
 def _count(proof: Proof, path: str, size_bytes: int) -> int | str | None:
-    """Count a file's records; a text says what is wrong with it, None that it is gone."""
+    """Return the number of a file's records; text if something is wrong, None if the file no longer exists."""
     table = proof.here.table
     uri = address_of(path, proof.pipeline.folder, table.stores)
     try:
         found = storage_of(uri).stat(uri)
         if found.size_bytes != size_bytes:
             return "has another size than when it was taken"
-        return source_of(table).recount(found.uri)  # what was looked at, where the store names versions
+        return source_of(table).recount(found.uri)  # the same version, if the store has versions
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -189,7 +189,7 @@ def _ledger_is_bronze(proof: Proof) -> Verdict:
         f"SELECT {r.FILE}, sum({how_many}) AS folded FROM {proof.here.bronze.rows} WHERE {r.KIND} = '{r.FOLDED}' "
         "GROUP BY ALL"
     )
-    # Of an erased record nobody knows any more whether it was a good one.
+    # An erased record may have been good or bad.
     told = "coalesce(l.rows + l.bad - coalesce(e.erased, 0) - coalesce(f.folded, 0), 0)"
     different = (
         f"SELECT {r.FILE} AS file, coalesce(h.good + h.bad, 0) AS held, {told} AS told "
@@ -228,7 +228,10 @@ def _bronze_went_on(proof: Proof) -> Verdict:
 
 
 def _suspects(proof: Proof) -> str:
-    """Select the words of rows in which bronze, changes and quarantine do not add up; exact, in little memory."""
+    """Return the SELECT of the words of rows in which bronze, changes and quarantine do not add up.
+
+    The result is exact, and takes little memory.
+    """
     here = proof.here
     upto = f"{r.BATCH} <= {here.changes.snapshot.batch}"
     one_by_one = _one_by_one(here)
@@ -258,7 +261,7 @@ def _suspects(proof: Proof) -> str:
 
 
 def _one_by_one(here: Layers) -> str:
-    """Write the condition that leaves the changes of the baseline out: bronze has no records of them."""
+    """Return the SQL condition that excludes changes of the baseline, whose records bronze no longer has."""
     baseline = baseline_of(here.changes.snapshot.bookmark)
     if baseline is None:
         return "true"
@@ -272,15 +275,15 @@ def _one_by_one(here: Layers) -> str:
 
 
 def _not_truncates(here: Layers) -> str:
-    """Write the condition that leaves truncates out: of each there are as many deletes as keys before it."""
+    """Return the SQL condition that excludes truncates: each becomes a delete of every key before it."""
     places = [f"({literal(one['file'])}, {one['row']})" for one in here.changes.snapshot.bookmark.get("truncates", ())]
     return f" AND ({r.FILE}, {r.ROW}) NOT IN ({', '.join(places)})" if places else ""
 
 
 def _not_void(here: Layers) -> str:
-    """Write the condition that leaves void deletes out: the upsert of the same change of key stands for them.
+    """Return the SQL condition that excludes void deletes: the upsert of the same key change replaces them.
 
-    That one may be in quarantine, or may not have come yet where the delete names its key.
+    The upsert may be in quarantine, or may not have arrived yet if the delete names its key.
     """
     meaning = source_of(here.table).meaning(here.fields, r.POSITION)
     if (event := meaning.event) is None:
@@ -299,7 +302,7 @@ def _not_void(here: Layers) -> str:
 
 
 def _astray(proof: Proof) -> list[str]:
-    """Return which records of the suspected words are lost, added or doubled."""
+    """Describe the records of the suspected words that are lost, added or doubled."""
     here = proof.here
     suspected = (
         f"SEMI JOIN {_SUSPECTS} ON {r.FILE} IS NOT DISTINCT FROM _cdc_suspect_file "

@@ -1,4 +1,4 @@
-"""What a proof found, and what every proof works with."""
+"""Findings of proofs, and the state that all proofs share."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from frazil.spec import Pipeline
 
 Verdict: TypeAlias = "tuple[bool | None, str]"
-"""Whether a law holds, and the detail: as in :class:`Finding`."""
+"""``ok`` and ``detail`` of a :class:`Finding`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A key whose row is not the one at the source.
+    """A key whose row differs from the row at the source.
 
     Attributes:
-        key: its columns with their values.
+        key: the key's columns with their values.
         why: ``in flight``, ``quarantined``, ``lost``, ``written by somebody else``, or ``unknown``.
-        detail: where the change is that explains it, or how the rows differ.
+        detail: place of the change that explains the difference, or the values that differ.
     """
 
     key: str
@@ -34,17 +34,17 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What one proof found.
+    """Result of one proof.
 
     Attributes:
-        source_table: the declared table whose proof it is.
-        law: its name, as in the guarantees.
-        table: the table it is about, or the two that are compared.
-        ok: True if it holds, False if not, None if it cannot be told now.
-        detail: what was looked at, or what is wrong with a few examples, or why nothing can be told.
-        code: of the error that stopped the proof, such as a damaged file; None if it came to its end.
-        hint: the way out, or None.
-        differences: of a comparison with the source, the first keys that differ for each reason.
+        source_table: the declared table.
+        law: name of the law, as in the guarantees.
+        table: the table of the lake that was checked, or the two that were compared.
+        ok: True if the law holds, False if it is broken, None if it is undecided.
+        detail: evidence, or what is wrong with a few examples, or why the proof is undecided.
+        code: code of the error that stopped the proof, such as a damaged file; None if the proof finished.
+        hint: how to fix it, or None.
+        differences: for a comparison with the source, the first keys of each reason.
     """
 
     source_table: str
@@ -59,13 +59,13 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One proof that is still to be done.
+    """A proof to run.
 
     Attributes:
         law, table: as in its finding.
-        what: what is done, in words for somebody who waits for it.
-        needs: the tables it reads; a damaged one stops it.
-        prove: does it.
+        what: progress text, for a person who waits.
+        needs: tables that the proof reads. A damaged one leaves it undecided.
+        prove: runs the proof.
     """
 
     law: str
@@ -77,14 +77,14 @@ class Step:
 
 @dataclass(slots=True, kw_only=True)
 class Proof:
-    """The tables of one source table, and DuckDB to ask them.
+    """Shared state of the proofs of one source table.
 
     Attributes:
         pipeline: the declaration.
-        here: the tables.
-        connection: DuckDB, which can read them.
-        progressed: is told how far a proof is, in words such as ``40 %``.
-        kept: names of the temporary tables that several proofs share.
+        here: the tables of the source table.
+        connection: DuckDB over the lake.
+        progressed: receives progress text such as ``40 %``.
+        kept: names of the temporary tables that proofs share.
     """
 
     pipeline: Pipeline
@@ -98,9 +98,9 @@ class Proof:
         return self.connection.execute(sql).fetchall()[0]
 
     def offenders(self, sql: str, names: str) -> tuple[int, str]:
-        """Count the rows of a query, and show ``names`` (a list of expressions) of the first three.
+        """Return the number of rows of a query, and the first three as text.
 
-        The names become text within DuckDB, so any type can be shown.
+        ``names`` are SQL expressions. DuckDB converts them to text, so they may be of any type.
         """
         shown = f"concat_ws(', ', {names})"
         count, examples = self.one(
@@ -109,9 +109,9 @@ class Proof:
         return count, "; ".join(examples or ())
 
     def keep(self, name: str, *statements: str) -> str:
-        """Make a temporary table by ``statements``, unless it was made before; returns its name.
+        """Create a temporary table by ``statements``, unless it exists already; return its name.
 
-        Before the statements run there is no table of that name; where one fails, the next call begins again.
+        If a statement fails, the next call drops the table and starts again.
         """
         if name not in self.kept:
             self.connection.execute(f"DROP TABLE IF EXISTS {name}")

@@ -1,8 +1,7 @@
-"""The laws as DuckDB SQL: what the marts must hold, folded from the typed changes.
+"""The laws as DuckDB SQL: the expected rows of the marts, folded from the typed changes.
 
-Written apart from ``marts``, which does the same in Spark, so that each can find the other's mistakes. Every
-function here returns the text of a SELECT. A fold reads changes with their values, or with hashes in place of the
-values: it compares values, but never computes with them.
+This code is written independently of ``marts``, which does the same in Spark, so that each finds the other's mistakes.
+A fold only compares values and never computes with them, so it can read hashes instead of values.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ TIME: Final = "_cdc_time"
 UPSERT: Final = "_cdc_upsert"
 TOLD: Final = "_cdc_told"
 KEPT: Final = (UPSERT, r.POSITION, r.ROW, TIME, r.SOURCE_TIME, TOLD)
-"""What a fold needs of a change beside its columns: class, place, event time, the source's own, and what the row tells
-of its event time."""
+"""Columns that a fold needs of a change besides the contract's: class, place, event time, the source's own time, and
+the event time that the row carries."""
 _OWN_TIME: Final = "_cdc_own_time_"
 
 _ORDER_AFTER_SEQUENCE: Final = f"{r.POSITION}, {r.ROW}"
@@ -33,14 +32,14 @@ _ORDER_AFTER_SEQUENCE: Final = f"{r.POSITION}, {r.ROW}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """Changes as a fold reads them.
+    """Input of a fold.
 
     Attributes:
-        rows: what stands after FROM: ``columns``, ``sequence_by`` and ``KEPT``. Every change carries every column.
-        keys: columns that name a row; they are among ``columns``.
-        sequence_by: columns that order the changes of a key before their place does.
-        columns: what the fold shows of a change.
-        snapshot_places: LIKE pattern of the positions of rows behind a snapshot's own truncate; None for none.
+        rows: FROM clause with ``columns``, ``sequence_by`` and ``KEPT``. Every change carries every column.
+        keys: columns that identify a row; they are among ``columns``.
+        sequence_by: columns that order the changes of a key, before their place does.
+        columns: columns that the fold returns.
+        snapshot_places: LIKE pattern for the positions of rows that follow a snapshot's own truncate, or None.
     """
 
     rows: str
@@ -51,23 +50,23 @@ class Changes:
 
     @property
     def so_far(self) -> str:
-        """The window over a key's changes, from its first one on."""
+        """The window over a key's changes, from the first to the current one."""
         order = ", ".join([*map(identifier, self.sequence_by), _ORDER_AFTER_SEQUENCE, UPSERT])
         return f"(PARTITION BY {names_of(self.keys)} ORDER BY {order} ROWS UNBOUNDED PRECEDING)"
 
 
 def in_order(sequence_by: Sequence[str]) -> str:
-    """What stands after ORDER BY to have changes of a key in ORDER, but for ties of the content hash."""
+    """Return the ORDER BY expressions that sort a key's changes by ORDER; the content hash is not included."""
     return ", ".join([*map(identifier, sequence_by), _ORDER_AFTER_SEQUENCE, f"({r.CLASS} = '{r.UPSERT}')"])
 
 
 def names_of(columns: Iterable[str], prefix: str = "") -> str:
-    """Write column names after one another, quoted."""
+    """Return quoted column names, separated by commas."""
     return ", ".join(f"{prefix}{identifier(name)}" for name in columns)
 
 
 def added_columns(mart: Current | History) -> tuple[str, ...]:
-    """Columns that a mart has beside those of the contract and the place of its record."""
+    """Return the columns of a mart besides the contract's and the place of its record."""
     match mart:
         case Current(deletes="soft"):
             return ("is_deleted", "deleted_at")
@@ -78,12 +77,12 @@ def added_columns(mart: Current | History) -> tuple[str, ...]:
 
 
 def mart_columns(columns: Sequence[str], mart: Current | History) -> str:
-    """Columns of a mart that its changes decide, quoted, in the order of :func:`wanted`."""
+    """Return the quoted columns of a mart that its changes determine, in the order of :func:`wanted`."""
     return names_of((*columns, *added_columns(mart), r.POSITION, r.ROW))
 
 
 def ties(here: Layers) -> str:
-    """Select the keys with changes that only the content hash orders: DuckDB cannot compute Spark's."""
+    """Return the SELECT of keys with changes that only Spark's content hash orders, which DuckDB cannot compute."""
     keys, order = names_of(here.table.keys), in_order(here.table.sequence_by)
     content = f"hash({names_of(here.columns)}, CAST({r.KNOWN} AS VARCHAR))"
     return (
@@ -93,7 +92,14 @@ def ties(here: Layers) -> str:
 
 
 def with_values(here: Layers, upto: int, columns: Sequence[str], where: str = "true") -> Changes:
-    """Read the changes of batches up to ``upto`` for which a condition holds, with their values."""
+    """Return the changes up to a batch that meet a condition, with their values.
+
+    Args:
+        here: the tables of the source table.
+        upto: the newest batch to read.
+        columns: columns that the fold returns.
+        where: SQL condition over silver.
+    """
     times = ", ".join(times_of(here))
     source = f"(SELECT *, {times} FROM {here.changes.rows} WHERE {r.BATCH} <= {upto} AND {where})"
     return Changes(
@@ -106,37 +112,37 @@ def with_values(here: Layers, upto: int, columns: Sequence[str], where: str = "t
 
 
 def time_of(here: Layers) -> str:
-    """Write the event time of a change; NULL where the table has none."""
+    """Return SQL for the event time of a change; NULL if the table declares none."""
     times = [f"CAST({identifier(name)} AS TIMESTAMPTZ)" for name in here.event_times]
     return f"coalesce({', '.join(times)})" if times else "CAST(NULL AS TIMESTAMPTZ)"
 
 
 def times_of(here: Layers) -> list[str]:
-    """Write the times of a change that :func:`complete` takes."""
+    """Return SQL for the time columns that :func:`complete` reads."""
     own = [
         f"CAST({identifier(name)} AS TIMESTAMPTZ) AS {_OWN_TIME}{number}"
         for number, name in enumerate(here.event_times)
         if not is_complete(here)
     ]
-    # A silver of older laws has no such column: the next run makes it again.
+    # Silver from an older version lacks the column; the next run rebuilds it.
     has_source = r.SOURCE_TIME in here.changes.snapshot.columns
     source = [] if has_source else [f"CAST(NULL AS TIMESTAMPTZ) AS {r.SOURCE_TIME}"]
     return [f"{time_of(here)} AS {TIME}", *source, *own]
 
 
 def is_complete(here: Layers) -> bool:
-    """Whether every change carries every column, so that nothing has to be filled in."""
+    """Return whether every change carries every column, so that no value has to be filled in."""
     bookmark = here.changes.snapshot.bookmark
     return not bookmark.get("partial") and not bookmark.get("since")
 
 
 def complete(here: Layers, columns: Sequence[str], rows: str) -> str:
-    """Select changes, each with every column (MISSING-IS-NOT-NULL).
+    """Return the SELECT of changes with all columns filled in (MISSING-IS-NOT-NULL).
 
     Args:
-        here: the tables.
-        columns: those to select.
-        rows: what stands after FROM: silver's columns and those of :func:`times_of`.
+        here: the tables of the source table.
+        columns: columns to select.
+        rows: FROM clause with silver's columns and those of :func:`times_of`.
     """
     upsert = f"{r.CLASS} = '{r.UPSERT}' AS {UPSERT}, {r.POSITION}, {r.ROW}, {TIME}, {r.SOURCE_TIME}"
     if is_complete(here):
@@ -163,7 +169,7 @@ def complete(here: Layers, columns: Sequence[str], rows: str) -> str:
 
 
 def _filled(name: str, since: int, value: str | None = None) -> str:
-    """Write the value in force of a column, or of what is made of it alone."""
+    """Return SQL for the value of a column in force at a change, or of an expression over that column alone."""
     column = value or identifier(name)
     carries = (
         f"{r.CLASS} = '{r.UPSERT}' AND CASE WHEN {r.KNOWN} IS NULL THEN {r.BATCH} >= {since} "
@@ -174,12 +180,12 @@ def _filled(name: str, since: int, value: str | None = None) -> str:
 
 
 def wanted(changes: Changes, mart: Current | History, tracked: Sequence[str]) -> str:
-    """Select the rows that a mart must hold after the changes; its columns are those of :func:`mart_columns`, in order.
+    """Return the SELECT of the expected rows of a mart, with the columns of :func:`mart_columns` in order.
 
     Args:
-        changes: what is folded.
-        mart: what is made of it.
-        tracked: columns of ``changes`` whose change opens a version; only history asks.
+        changes: the changes to fold.
+        mart: the declared mart.
+        tracked: columns whose change opens a new version; used by histories only.
     """
     match mart:
         case Current(deletes="soft"):
@@ -256,7 +262,7 @@ def _versions(changes: Changes, tracked: Sequence[str], *, mark: bool) -> str:
 
 
 def _never_went(snapshot_places: str | None) -> str:
-    """Write the condition that a change is a snapshot's delete of a row that it brings itself."""
+    """Return the SQL condition that a change is a snapshot's delete of a row that the same snapshot brings."""
     if snapshot_places is None:
         return "false"
     then = f"lead(CASE WHEN {UPSERT} THEN {r.POSITION} END IGNORE NULLS) OVER so_far"

@@ -1,4 +1,4 @@
-"""Proofs of ORDER, HISTORY, CONVERGE and AGREE: what the marts hold."""
+"""Proofs of ORDER, HISTORY, CONVERGE and AGREE on the rows of the marts."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _TIED: Final = "_cdc_tied"
 
 
 def mart_steps(proof: Proof) -> Iterator[Step]:
-    """List the proofs that each mart is sound, holds what the changes fold to, and agrees with the others."""
+    """Yield the proofs that each mart is sound, equals the fold of its changes, and agrees with the other marts."""
     here = proof.here
     made = [pair for pair in here.marts if pair[1].exists]
-    # The contract is known from what bronze and silver say of themselves.
+    # The contract is read from the bookmarks of bronze and silver.
     contract = tuple(layer for layer in (here.bronze, here.changes) if layer.damage)
     for mart, layer in here.marts:
         prove: Callable[..., Verdict]
@@ -97,16 +97,16 @@ def _one_row_a_key(proof: Proof, layer: Layer) -> Verdict:
 
 
 def _known_twice(proof: Proof, layer: Layer) -> str:
-    """Return which versions of a bitemporal history were known for no time, or twice at one; empty for none."""
+    """Describe versions of a bitemporal history with an empty or overlapping time of knowledge; empty for none."""
     keys = names_of(proof.here.table.keys)
-    lasts = "coalesce(valid_to > valid_from, true)"  # several empty ones may begin with it
+    lasts = "coalesce(valid_to > valid_from, true)"  # several empty versions may begin at the same time
     beliefs = f"(PARTITION BY {keys}, valid_from, {lasts} ORDER BY known_from, known_to NULLS LAST)"
     never = "known_to <= known_from OR (is_current AND known_to IS NOT NULL)"
     twice = f"{lasts} AND lead(known_from) OVER {beliefs} < coalesce(known_to, 'infinity')"
     offending = f"SELECT {keys}, valid_from, known_from FROM {layer.rows} QUALIFY {never} OR coalesce({twice}, false)"
     count, examples = proof.offenders(offending, f"{keys}, valid_from, known_from")
     several = counted(count, "version has", "versions have")
-    return f"{several} a time of knowledge that cannot be: {examples}" if count else ""
+    return f"{several} an impossible time of knowledge: {examples}" if count else ""
 
 
 def _sound_versions(mart: History, proof: Proof, layer: Layer) -> Verdict:
@@ -114,7 +114,7 @@ def _sound_versions(mart: History, proof: Proof, layer: Layer) -> Verdict:
     if mart.bitemporal and (twice := _known_twice(proof, layer)):
         return False, twice
     key = key_of(proof.here.table.keys)
-    # Only a delete leaves an empty version: its flag, or the row that marks it, begins there too.
+    # Only a delete leaves an empty version: its flag, or the row that marks it, begins at the same time.
     where, gone = "WHERE", "is_deleted"
     if mart.deletes == "mark":
         where, gone = "QUALIFY", "bool_or(is_deleted) OVER (PARTITION BY {}, valid_from)"
@@ -161,7 +161,7 @@ def _converged(proof: Proof, pair: Mart) -> Verdict:
     if not layer.exists or not batch:
         return None, "nothing was applied to it yet"
     if layer.snapshot.bookmark.get("declared") != declared_mart(here.table, mart):
-        return None, "the declaration changed since it was written: frazil run rebuilds it"
+        return None, "its declaration changed: frazil run rebuilds it"
     if here.changes.snapshot.bookmark.get("laws", 0) < LAWS:
         return None, "an older version of Frazil made its changes: frazil run rebuilds it"
     columns, key = here.columns_in(layer), key_of(here.table.keys)
@@ -182,13 +182,13 @@ def _converged(proof: Proof, pair: Mart) -> Verdict:
         held = sums(proof, key, f"{content_of(columns)}, {rest}", f"{rows} WHERE true{loose}")
         buckets = differing(held, _folded(proof, pair, tied=bool(tied)))
     wrong = row_differences(proof, have, want, buckets)
-    note = f"; {counted(tied, 'key is', 'keys are')} left out, whose order only the content hash decides"
+    note = f"; {counted(tied, 'key is', 'keys are')} left out: only the content hash orders their changes"
     detail = wrong or f"its rows are what {'batch 1 folds' if batch == 1 else f'batches 1 to {batch} fold'} to"
     return not wrong, f"{detail}{note if tied else ''}"
 
 
 def _folded(proof: Proof, pair: Mart, *, tied: bool) -> Sums:
-    """Fold hashes in place of values, part by part, and sum up what a mart must hold."""
+    """Return the expected sums of a mart's buckets, from a fold of hashes, one range of buckets at a time."""
     here, (mart, layer) = proof.here, pair
     level = [other for other in here.marts if other[1].snapshot.batch == layer.snapshot.batch]
     sets = list(dict.fromkeys(columns for one in level for columns in (here.columns_in(one[1]), _tracked(here, one))))
@@ -215,10 +215,10 @@ def _tracked(here: Layers, pair: Mart) -> tuple[str, ...]:
 
 
 def _tied(proof: Proof) -> int:
-    """Count the keys with changes that only the content hash orders, and keep the hashes of these keys."""
+    """Store the hashes of keys with changes that only the content hash orders; return their number."""
     here = proof.here
     if _TIED not in proof.kept:
-        # Where no place has two changes of a class there are none, and bits are counted faster than changes sorted.
+        # If no place has two changes of one class, no key is tied. Counting bits is faster than sorting changes.
         bits = f"bit_or(1::UBIGINT << ({r.ROW} & 63))"
         (shared,) = proof.one(
             f"SELECT count(*) FROM (SELECT 1 FROM {here.changes.rows} GROUP BY hash({r.POSITION}), {r.ROW} >> 6, "
@@ -242,7 +242,7 @@ def _agreed(proof: Proof, one: Mart, other: Mart) -> Verdict:
     if first.snapshot.batch != batch:
         return (
             None,
-            f"they stand at batches {first.snapshot.batch} and {batch}: frazil run brings them to the same batch",
+            f"they hold batches {first.snapshot.batch} and {batch}: frazil run brings them to the same batch",
         )
     columns = tuple(name for name in proof.here.columns_in(first) if name in layer.snapshot.columns)
     names, key, content = names_of(columns), key_of(proof.here.table.keys), content_of(columns)
@@ -264,14 +264,14 @@ def _agreed(proof: Proof, one: Mart, other: Mart) -> Verdict:
 
 
 def known_rows(mart: Current | History, layer: Layer) -> str:
-    """Write what stands after FROM to read the rows of a mart that are known today: all but those of old beliefs."""
+    """Return the FROM clause for the rows of a mart that are known today, without superseded knowledge."""
     if isinstance(mart, History) and mart.bitemporal:
         return f"(SELECT * FROM {layer.rows} WHERE known_to IS NULL)"
     return layer.rows
 
 
 def living_rows(mart: Current | History, layer: Layer) -> str:
-    """Write what stands after FROM to read the living rows of a mart; it ends in a condition."""
+    """Return the FROM and WHERE clauses, without FROM, for the living rows of a mart; a caller may append AND."""
     match mart:
         case Current(deletes="hard"):
             return f"{layer.rows} WHERE true"

@@ -1,4 +1,4 @@
-"""``frazil test``: the rules of contracts over the rows that marts have."""
+"""``frazil test``: the rules of contracts on the rows of marts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from frazil.spec.model.rule import OnViolation
 
 _SHOWN: Final = 3
-"""Keys of rows that break a rule."""
+"""Number of keys shown for a broken rule."""
 
 _NOT_DUCKDB: Final = (
     duckdb.ParserException,
@@ -42,7 +42,7 @@ _NOT_DUCKDB: Final = (
     duckdb.CatalogException,
     duckdb.InvalidInputException,
 )
-"""What DuckDB raises for an expression of Spark that it has not, or a pattern."""
+"""Errors of DuckDB for a Spark expression or a pattern that it does not support."""
 
 _TYPES: Final = {"timestamp": "timestamptz", "timestamp_ntz": "timestamp"}
 
@@ -55,17 +55,17 @@ class RulesBrokenError(ContractError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleTest:
-    """What a rule says of a table.
+    """Result of one rule on one mart.
 
     Attributes:
         source_table: the source table.
-        table: the mart that was looked at.
+        table: the tested mart.
         rule: name of the rule.
-        column: whose rule it is; None for one over several columns, or none.
-        on_violation: what is declared; of freshness what its age means.
-        rows: rows that were looked at.
-        broken: how many of them break it; 1 where it is the whole mart; None where that cannot be told.
-        detail: keys of the first of them, in what the mart breaks it, or why nothing can be told.
+        column: column of the rule; None for a rule over several columns, or over the whole mart.
+        on_violation: as declared; for freshness, the outcome for its age.
+        rows: number of tested rows.
+        broken: number of rows that break the rule; 1 if the whole mart breaks it; None if the rule cannot be tested.
+        detail: the first keys that break the rule, how the mart breaks it, or why it cannot be tested.
     """
 
     source_table: str
@@ -79,7 +79,7 @@ class RuleTest:
 
     @property
     def ok(self) -> bool | None:
-        """Whether it is kept; None where it only warns, or cannot be told."""
+        """Whether the rule holds; None if a broken rule only warns, or if the rule cannot be tested."""
         if self.broken is None:
             return None
         return True if not self.broken else None if self.on_violation == "warn" else False
@@ -89,43 +89,44 @@ class Duck:
     """DuckDB's SQL: a :class:`frazil.silver.rules.Dialect`."""
 
     def name(self, column: str) -> str:
-        """Write the name of a column."""
+        """Return a quoted column name."""
         return identifier(column)
 
     def text(self, value: str) -> str:
-        """Write a text."""
+        """Return a text literal."""
         return literal(value)
 
     def typed(self, value: str, type_name: str) -> str:
-        """Write a value of a type."""
+        """Return a literal of a type."""
         return f"CAST({literal(value)} AS {_TYPES.get(type_name, type_name)})"
 
     def finds(self, text: str, pattern: str) -> str:
-        """Write the condition that a pattern is found in a text."""
+        """Return the condition that a text contains a match of a pattern."""
         return f"regexp_matches({text}, {pattern})"
 
 
 def test_rules(pipeline: Pipeline, select: Sequence[str] = (), *, now: datetime) -> list[RuleTest]:
-    """Test the rules of tables over the rows of their marts.
+    """Test the rules of tables on the rows of their marts.
 
-    Of several current marts the first is looked at: its living rows. Of each history all versions are, for the rules of
-    rows and those of the columns that it adds; rules of whole marts are about living rows, which are the same in all.
+    Row rules are tested on the living rows of a table's first current mart, and on all versions of each history. A
+    history is also tested by the rules of the columns that it adds. Rules of whole marts are tested on living rows,
+    which are equal in all marts.
 
     Args:
         pipeline: the declaration.
-        select: tables, as for a run; all by default.
-        now: what times are compared with where a rule says how fresh a mart is.
+        select: tables, as for a run; empty for all.
+        now: the time that freshness is measured from.
 
     Returns:
-        A result for each rule, in the order of the declaration. A table without rules, or without marts, has none.
+        A result for each rule, in the order of the declaration. Tables without rules or marts have no results.
 
     Raises:
-        NoLakeError: nothing was written yet.
+        NoLakeError: no table of the lake exists.
         DamagedTableError: a file of a mart is missing or damaged.
 
-    Cost: one scan of the columns that rules read, and another one for the keys of each that is broken. One for each
-    rule where DuckDB cannot read one of them. For each rule of whole marts a scan of the columns that it names, here
-    and in the mart that it refers to; of freshness without a column one of bronze's times.
+    Cost: one scan of the columns that row rules read, and one more for the keys of each broken rule. If DuckDB rejects
+    a rule, one scan for each rule. Each rule of a whole mart scans the columns that it names, also in the mart that it
+    references; freshness without a column scans bronze's arrival times.
     """
     names = selected(pipeline, select).tables
     located = tables(pipeline, of_others=True)
@@ -178,7 +179,7 @@ def _of_table(
 
 
 def _of_history(look: TableLook, rules: Sequence[RowRule]) -> Iterator[RuleTest]:
-    """Test the rules of rows, and those of the columns that a history adds, over all versions that are known."""
+    """Test the row rules and the rules of a history's own columns, on all versions that are known today."""
     table, layer = look.here.table, look.layer
     yield from _Tester(look.duck, table, layer, look.rows).results([*rules, *OF_VERSIONS])
     for name, rows, columns in unique_versions(look.rows, table.keys):
@@ -197,7 +198,7 @@ def _of_history(look: TableLook, rules: Sequence[RowRule]) -> Iterator[RuleTest]
 
 @dataclass(frozen=True, slots=True)
 class _Tester:
-    """Tests rules over ``rows``, what stands after FROM and ends in a condition."""
+    """Tests row rules; ``rows`` is a FROM clause that ends in a condition."""
 
     duck: duckdb.DuckDBPyConnection
     table: Table
@@ -205,21 +206,21 @@ class _Tester:
     rows: str
 
     def results(self, rules: Sequence[RowRule]) -> Iterator[RuleTest]:
-        """Yield what each rule says."""
+        """Yield the result of each rule."""
         present = {name.lower() for name in self.layer.snapshot.columns}
         missing = {rule: name for rule in rules for name in rule.columns if name.lower() not in present}
         known = [rule for rule in rules if rule not in missing]
         try:
             counts: dict[RowRule, tuple[int, int] | str] = dict(zip(known, self._counts(known), strict=True))
         except _NOT_DUCKDB:
-            # Which of them DuckDB cannot read only shows one by one.
+            # DuckDB rejects at least one rule; only one by one shows which.
             counts = {rule: self._alone(rule) for rule in known}
         counts |= {rule: f"{self.layer.name} has no column {name} yet" for rule, name in missing.items()}
         for rule in rules:
             yield self._result(rule, counts[rule])
 
     def _counts(self, rules: Sequence[RowRule]) -> list[tuple[int, int]]:
-        """Count all rows, and those that break each rule."""
+        """Return the number of rows, and of rows that break it, for each rule."""
         broken = "".join(f", count(*) FILTER (WHERE {_broken(rule)})" for rule in rules)
         [(count, *found)] = self.duck.execute(f"SELECT count(*){broken} FROM {self.rows}").fetchall()
         return [(count, one) for one in found]
@@ -228,7 +229,7 @@ class _Tester:
         try:
             [found] = self._counts([rule])
         except _NOT_DUCKDB as error:
-            return f"DuckDB cannot tell: {f'{error}'.strip().splitlines()[0]}"
+            return f"DuckDB cannot test it: {f'{error}'.strip().splitlines()[0]}"
         return found
 
     def _result(self, rule: RowRule, found: tuple[int, int] | str) -> RuleTest:
@@ -245,7 +246,7 @@ class _Tester:
         )
 
     def _keys(self, rule: RowRule) -> str:
-        """Show the first keys of rows that break a rule."""
+        """Return the first keys of rows that break a rule, as text."""
         keys = ", ".join(map(identifier, self.table.keys))
         sql = f"SELECT {keys} FROM {self.rows} AND {_broken(rule)} ORDER BY ALL LIMIT {_SHOWN}"
         named = [zip(self.table.keys, row, strict=True) for row in self.duck.execute(sql).fetchall()]
@@ -253,10 +254,10 @@ class _Tester:
 
 
 def _broken(rule: RowRule) -> str:
-    """Write the condition that a row breaks a rule, as DuckDB reads it."""
+    """Return the condition that a row breaks a rule, in DuckDB's SQL."""
     if rule.expr is None:
         return breaks(rule, Duck())
-    from sqlglot import transpile  # noqa: PLC0415 - rules without expressions do without it
+    from sqlglot import transpile  # noqa: PLC0415 - only rules with expressions need it
 
     [expr] = transpile(backslashes(rule.expr), read="spark", write="duckdb")
     return f"coalesce(NOT TRY(({expr})::boolean), false)"

@@ -1,4 +1,4 @@
-"""The values of the lake as texts in the forms of :mod:`frazil.sources.comparison`, by DuckDB."""
+"""DuckDB SQL that writes values of the lake as text, in the forms of :mod:`frazil.sources.comparison`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 _MOST_DIGITS: Final = 38
 _TYPES: Final = {"timestamp": "TIMESTAMPTZ", "timestamp_ntz": "TIMESTAMP", "binary": "BLOB", "string": "VARCHAR"}
-"""Spark's types that DuckDB calls otherwise."""
+"""DuckDB's names of Spark types, where they differ."""
 
 
 def comparison_form(kind: str) -> str | None:
-    """Return the form of a type of the lake; None where DuckDB cannot write it."""
+    """Return the form of a type of the lake; None if DuckDB cannot write it."""
     if kind == f"decimal({_MOST_DIGITS},{_MOST_DIGITS})":
         return None
     return {
@@ -38,31 +38,31 @@ def comparison_form(kind: str) -> str | None:
 
 
 def row_text_sql(columns: Sequence[Compared]) -> str:
-    """Write the text of a row: that of each of some columns."""
+    """Return SQL for the text of a row: the texts of its columns, joined by a separator."""
     pieces = f", '{SEPARATOR}', ".join(_piece(column, identifier(column.name)) for column in columns)
     return f"concat({pieces})"
 
 
 def bucket_of(text: str) -> str:
-    """Write the bucket of a row, given the text of its key."""
+    """Return SQL for the bucket of a row, given the text of its key."""
     return f"left(md5({text}), {BUCKET_DIGITS})"
 
 
 def digest_of(text: str) -> str:
-    """Write the hash of a row, given its text."""
+    """Return SQL for the hash of a row, given its text."""
     return f"CAST('0x' || left(md5({text}), {SUM_DIGITS}) AS BIGINT)"
 
 
 def for_people(column: Compared) -> str:
-    """Write the value of a column as a text that people read."""
+    """Return SQL for a column's value as readable text."""
     name = identifier(column.name)
     return f"CASE WHEN {name} IS NOT NULL THEN concat({name if column.form == 'text' else _piece(column, name)}) END"
 
 
 def typed_sql(column: Compared, text: str) -> str:
-    """Write a text as a value of a column's type; NULL where it is none, as :mod:`frazil.silver.cast` sees it.
+    """Return SQL that casts a text to a column's type; NULL if the text does not fit, as in :mod:`frazil.silver.cast`.
 
-    DuckDB reads more freely than the lake does, so a key may be found for a record that went to quarantine.
+    DuckDB accepts more texts than the lake does, so a quarantined record may still have a key here.
     """
     if column.form == "text":
         return text
@@ -78,14 +78,14 @@ def typed_sql(column: Compared, text: str) -> str:
 
 
 def _piece(column: Compared, name: str) -> str:  # noqa: PLR0911 - one return a form
-    """Write the arguments of ``concat`` that make the text of one column."""
+    """Return the arguments of ``concat`` for the text of one column."""
     match column.form:
         case "text":
             return f"length({name}), ':', {name}"
         case "truth":
             return f"CASE WHEN {name} THEN 't' WHEN NOT {name} THEN 'f' END"
         case "number" if scale := _scale(column):
-            # Of a decimal with as many digits as decimals DuckDB writes no zero before the point.
+            # DuckDB writes no zero before the point of a decimal whose scale equals its precision.
             wide = f"CAST({name} AS DECIMAL({min(_MOST_DIGITS, _digits(column) + 1)},{scale}))"
             return f"rtrim(rtrim(CAST({wide} AS VARCHAR), '0'), '.')"
         case "float":

@@ -1,6 +1,6 @@
-"""Rules of whole marts over the rows that they have: values shared, references to nothing, how many, how fresh.
+"""Rules of whole marts: unique, references, row_count and freshness.
 
-Days and times without a zone are those of UTC.
+Dates and times without a zone are in UTC.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from frazil.spec.model.rule import OnViolation
 
 _SHOWN: Final = 3
-"""Keys of rows that break a rule."""
+"""Number of keys shown for a broken rule."""
 
 _COUNT: Final = "_cdc_rows"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a rule says of a mart: see :class:`frazil.serve.check.rules.RuleTest`.
+    """Outcome of a rule on a mart; see :class:`frazil.serve.check.rules.RuleTest`.
 
     Attributes:
-        on_violation: where it is not what the rule declares.
+        on_violation: replaces the rule's own, if not None.
     """
 
     rows: int
@@ -49,13 +49,13 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLook:
-    """Looks at one mart for the rules of whole marts.
+    """Tests the rules of whole marts on one mart.
 
     Attributes:
-        here: the tables of its source table.
+        here: the tables of the mart's source table.
         layer: the mart.
-        rows: what stands after FROM to read its living rows; it ends in a condition.
-        now: what times are compared with.
+        rows: FROM clause for the mart's living rows; it ends in a condition.
+        now: the time that freshness is measured from.
     """
 
     duck: duckdb.DuckDBPyConnection
@@ -67,7 +67,7 @@ class TableLook:
     now: datetime
 
     def verdicts(self) -> Iterator[tuple[Rule, Verdict]]:
-        """Yield what each rule says, in the order of the declaration."""
+        """Yield the outcome of each rule, in the order of the declaration."""
         present = {name.lower() for name in self.layer.snapshot.columns}
         for rule in self.here.contract.rules:
             if rule.expr is not None:
@@ -85,7 +85,7 @@ class TableLook:
                 yield rule, self._freshness(rule.freshness)
 
     def unique(self, columns: Sequence[str]) -> Verdict:
-        """Say which rows have values that another one has."""
+        """Test that no two rows have equal values in some columns. Rows with NULL in one of them are not tested."""
         names = _names(columns)
         shared = f"FROM {self.rows} AND {_known(columns)} GROUP BY {names} HAVING count(*) > 1"
         (rows,) = self._one(f"SELECT count(*) FROM {self.rows}")
@@ -149,7 +149,7 @@ class TableLook:
         return Verdict(rows=rows, broken=0, on_violation=worst)
 
     def _keys(self, condition: str) -> str:
-        """Show the first keys of rows for which a condition over the alias ``t`` holds; nothing without one."""
+        """Return the first keys of rows that meet a condition over the alias ``t``; empty without a condition."""
         if not condition:
             return ""
         keys = self.here.table.keys

@@ -1,4 +1,4 @@
-"""What changed in a mart from one point to another: counts and rows, by key."""
+"""Changes of a mart between two points: counts and rows, by key."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from frazil.spec.tables import LakeTable
 
 _LIMITS: Final = {"memory_limit": "1GB", "threads": f"{min(4, os.cpu_count() or 1)}"}
-"""What does not fit into memory goes to temporary files."""
+"""DuckDB's settings; it spills to temporary files beyond this memory."""
 
 _KINDS: Final = {"i": "inserted", "u": "updated", "d": "deleted"}
 
@@ -39,7 +39,7 @@ Change = Literal["inserted", "updated", "deleted"]
 
 
 class NotAMartError(DeclarationError):
-    """A word does not name one mart."""
+    """The word does not name exactly one mart."""
 
     code = "FZ184"
 
@@ -49,9 +49,9 @@ class Side:
     """One end of a comparison.
 
     Attributes:
-        snapshot: the snapshot of the mart.
-        batch: the batch it stands at.
-        committed_at: when it was written.
+        snapshot: snapshot of the mart.
+        batch: its batch.
+        committed_at: its commit time.
     """
 
     snapshot: int
@@ -61,13 +61,13 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedRow:
-    """A row that is in one of the two, or in both with other values.
+    """A row that differs between the two snapshots.
 
     Attributes:
-        change: what happened to it.
-        key: columns that name the row: those of the key, of a history also ``valid_from``.
-        old: its values before, by column; None for a row that was inserted.
-        new: its values after; None for a row that was deleted.
+        change: inserted, updated or deleted.
+        key: columns that identify the row: the key, and ``valid_from`` in a history.
+        old: values before, by column; None for an inserted row.
+        new: values after, by column; None for a deleted row.
     """
 
     change: Change
@@ -78,14 +78,14 @@ class ChangedRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
-    """What changed in a mart.
+    """Changes of a mart between two snapshots.
 
     Attributes:
-        mart: its name with the namespace.
-        begin, end: the two snapshots that were compared.
-        columns: the columns beside the key, those of the later snapshot first; without those of bookkeeping.
-        inserted, updated, deleted: how many rows.
-        rows: the first of them in the order of their keys.
+        mart: name with the namespace.
+        begin, end: the two snapshots.
+        columns: columns without the key and without bookkeeping; those of the later snapshot first.
+        inserted, updated, deleted: numbers of rows.
+        rows: the first changed rows, in the order of their keys.
     """
 
     mart: str
@@ -99,7 +99,7 @@ class Diff:
 
     @property
     def changed(self) -> int:
-        """How many rows are not what they were."""
+        """Number of changed rows."""
         return self.inserted + self.updated + self.deleted
 
 
@@ -109,22 +109,22 @@ def diff(pipeline: Pipeline, mart: str, begin: str, end: str | None = None, *, l
     Args:
         pipeline: the declaration.
         mart: name of a mart.
-        begin: a point, as :func:`frazil.iceberg.time_travel.read_point` reads it.
-        end: another; left out, now. It may be the earlier one: then what changed is told backwards.
-        limit: rows to return at most; all by default. They are counted in any case.
+        begin: a point for :func:`frazil.iceberg.time_travel.read_point`.
+        end: another point; None for now. If it is the earlier one, the changes are reversed.
+        limit: maximum number of rows to return; None for all. The counts cover all rows.
 
     Raises:
         NotAMartError: the word names no mart, or several.
-        PointError: a point is none, or the mart cannot be read as it was then.
-        NoLakeError: nothing was written yet.
+        PointError: a text is not a point, or the mart has no snapshot of that point.
+        NoLakeError: no table of the lake exists.
         DamagedTableError: a file of the mart is missing or damaged.
 
-    Cost: both snapshots are read once, whole; memory of 1 GB, beyond that temporary files.
+    Cost: reads both snapshots once, with 1 GB of memory and temporary files beyond it.
     """
     made = _mart(pipeline, mart)
     located = tables(pipeline)
     if made.key not in located:
-        raise NotAMartError(f"{made.full_name} is not in the lake yet", hint="frazil run makes it")
+        raise NotAMartError(f"{made.full_name} is not in the lake yet", hint="frazil run creates it")
     location = located[made.key]
     metadata = metadata_of(location)
     cuts = cut_names([metadata])
@@ -157,14 +157,14 @@ def diff(pipeline: Pipeline, mart: str, begin: str, end: str | None = None, *, l
 
 
 def _version_keys(mart: Current | History | None) -> tuple[str, ...]:
-    """Return the columns that tell the rows of one key from each other."""
+    """Return the columns that distinguish rows of one key."""
     if not isinstance(mart, History):
         return ()
     return ("valid_from", "known_from") if mart.bitemporal else ("valid_from",)
 
 
 def _mart(pipeline: Pipeline, word: str) -> LakeTable:
-    """Return the mart that a word means: with or without the namespace, or the source table of one mart."""
+    """Return the mart that a word names: with or without the namespace, or by the source table of a single mart."""
     marts = [one for table in pipeline.tables for one in source_tables(pipeline, table).marts]
     found = [one for one in marts if word in (one.name, one.full_name)]
     if not found:
@@ -188,9 +188,9 @@ def _side(table: str, location: str, metadata: Mapping[str, Any], point: Point |
 def _compare(
     duck: duckdb.DuckDBPyConnection, location: str, sides: Sequence[Side], keys: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Make a table ``changed`` of the rows that differ; return the columns that were compared.
+    """Create the temporary table ``changed`` of rows that differ; return the compared columns.
 
-    Its columns are ``c0``, the letter of the change, then the key, the old values and the new ones.
+    Its columns are ``c0`` with the letter of the change, the key, the old values and the new values.
     """
     begin, end = (duck.sql(f"SELECT * FROM {scan(location, side.snapshot)}") for side in sides)
     types = [{name: f"{kind}" for name, kind in zip(one.columns, one.types, strict=True)} for one in (end, begin)]
@@ -205,7 +205,7 @@ def _compare(
     names = ", ".join(f"coalesce(n.{identifier(key)}, o.{identifier(key)})" for key in keys)
     values = "".join(f", {side}.{identifier(name)}" for side in "on" for name in columns)
     places = _listed("c", 1 + len(keys) + 2 * len(columns))
-    # Both rows of a key meet in one pass; what is alike is dropped at once.
+    # One pass joins both rows of a key, and drops equal rows at once.
     duck.execute(
         f"CREATE TEMP TABLE changed AS SELECT * FROM (SELECT CASE WHEN o.there IS NULL THEN 'i' "
         f"WHEN n.there IS NULL THEN 'd' WHEN {differs} THEN 'u' END, {names}{values} "
@@ -219,22 +219,22 @@ def _is_compared(name: str, keys: Sequence[str]) -> bool:
 
 
 def _selected(location: str, side: Side, keys: Iterable[str], columns: Iterable[str], kinds: Mapping[str, str]) -> str:
-    """Return the SELECT of one side; a column that it does not have is NULL."""
+    """Return the SELECT of one side; missing columns are NULL."""
     names = ", ".join(map(identifier, keys))
     others = "".join(f", {identifier(name) if name in kinds else f'NULL AS {identifier(name)}'}" for name in columns)
-    # Empty versions, which deletes leave, begin with the next one.
+    # Empty versions, which deletes leave, begin at the same time as the next one.
     order = f"valid_to NULLS LAST, {r.POSITION}, {r.ROW}"
     others += "".join(f", row_number() OVER (PARTITION BY {names} ORDER BY {order}) AS {name}" for name in _nth(keys))
     return f"SELECT true AS there, {names}{others} FROM {scan(location, side.snapshot)}"
 
 
 def _nth(keys: Iterable[str]) -> tuple[str, ...]:
-    """Return the column that tells versions of one begin from each other, where there are versions."""
+    """Return the column that distinguishes versions with the same begin; empty for marts without versions."""
     return ("_cdc_nth",) if "valid_from" in keys else ()
 
 
 def _differs(name: str, types: Sequence[Mapping[str, str]]) -> str:
-    """Return whether values of a column differ; as texts where its type became one that the old one does not fit."""
+    """Return the condition that values of a column differ; they compare as text if the types do not fit."""
     kinds = {one[name] for one in types if name in one}
     sides = [f"{side}.{identifier(name)}" for side in "on"]
     if len(kinds) > 1 and any(

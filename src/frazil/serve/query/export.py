@@ -1,4 +1,4 @@
-"""Results of queries as files: CSV text and Parquet, batch by batch, with no value cut short."""
+"""Results of queries as CSV and Parquet files, written batch by batch with exact values."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _ROWS_AT_ONCE: Final = 10_000
 def write_csv(
     pipeline: Pipeline, sql: str, text: IO[str], *, limit: int | None = None, as_of: str | None = None
 ) -> None:
-    """Write what a query gives as CSV: a header, then a line a row, which ends with a line feed.
+    """Write the result of a query as CSV: a header and a line for each row, ended by line feeds.
 
-    NULL is an empty field and an empty text is ``""``; values are as ``serve.plain`` writes them, lists and structs
-    as JSON.
+    NULL is an empty field, an empty text is ``""``. Other values have the form of
+    :func:`frazil.serve.query.plain.plain`; lists and structs are JSON.
 
     Args:
-        pipeline: names the lake.
-        sql: as for :func:`~frazil.serve.query.query.query`.
-        text: where it goes.
-        limit: rows to write at most.
-        as_of: as for a query.
+        pipeline: the declaration.
+        sql: SQL text, as for :func:`~frazil.serve.query.query.query`.
+        text: stream to write to.
+        limit: maximum number of rows; None for all.
+        as_of: a point in the past; None for now.
 
     Raises:
-        QueryError: as for a query.
+        QueryError: the query cannot be run.
     """
     with asked(pipeline, sql, limit, as_of) as relation:
         text.write(",".join(_field(name) for name in distinct(relation.columns)) + "\n")
@@ -45,19 +45,19 @@ def write_csv(
 def write_parquet(
     pipeline: Pipeline, sql: str, file: Path, *, limit: int | None = None, as_of: str | None = None
 ) -> int:
-    """Write what a query gives as a Parquet file, and return the number of its rows.
+    """Write the result of a query as a Parquet file, and return the number of rows.
 
-    The file appears when it is whole, in place of one of its name.
+    The file appears once it is complete, and replaces a file of the same name.
 
     Args:
-        pipeline: names the lake.
-        sql: as for :func:`~frazil.serve.query.query.query`.
-        file: where it goes.
-        limit: rows to write at most.
-        as_of: as for a query.
+        pipeline: the declaration.
+        sql: SQL text, as for :func:`~frazil.serve.query.query.query`.
+        file: path of the file.
+        limit: maximum number of rows; None for all.
+        as_of: a point in the past; None for now.
 
     Raises:
-        QueryError: as for a query; or a column's type is none of Parquet's; or the file cannot be written.
+        QueryError: the query cannot be run, Parquet lacks a column's type, or the file cannot be written.
     """
     unfinished = file.with_name(f".{file.name}.tmp")
     count = 0
@@ -73,7 +73,7 @@ def write_parquet(
                     count += batch.num_rows
         unfinished.replace(file)
     except pa.ArrowNotImplementedError as error:
-        raise QueryError(f"Parquet has no such type: {error}", hint="cast the column to text") from error
+        raise QueryError(f"Parquet lacks the type: {error}", hint="cast the column to text") from error
     except OSError as error:
         raise QueryError(f"{file} cannot be written: {error.strerror or error}") from error
     finally:

@@ -1,4 +1,4 @@
-"""Values of the lake as JSON, exactly: what JSON has no word for becomes text."""
+"""Exact JSON forms of the lake's values; a value without a JSON type becomes text."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 
 
 def plain(value: object) -> Any:  # noqa: PLR0911 - one return a kind of value
-    """Return a value in JSON's own types.
+    """Return a value in JSON's types.
 
     Returns:
-        Numbers and booleans as they are, whole numbers of any size exactly; decimals as text without
-        exponent; dates ``2024-02-01``; timestamps ``2024-02-01T08:00:00.000000Z`` in UTC, without ``Z`` where
-        the type has no time zone; bytes in hexadecimal; ``NaN``, ``Infinity`` and ``-Infinity`` as text;
-        dataclasses and structs as objects, with text for names; everything else as Python prints it.
+        Numbers and booleans unchanged, integers of any size. Decimals as text without exponent. Dates as
+        ``2024-02-01``. Timestamps as ``2024-02-01T08:00:00.000000Z`` in UTC, without ``Z`` if the type has no time
+        zone. Bytes in hexadecimal. ``NaN``, ``Infinity`` and ``-Infinity`` as text. Dataclasses and structs as objects
+        with text for names. Any other value as Python prints it.
     """
     match value:
         case None | bool() | int() | str():
@@ -44,7 +44,7 @@ def plain(value: object) -> Any:  # noqa: PLR0911 - one return a kind of value
 
 
 def json_text(value: object) -> str:
-    """Write a value as JSON on one line."""
+    """Return a value as JSON on one line."""
     return json.dumps(plain(value), ensure_ascii=False, allow_nan=False)
 
 

@@ -38,17 +38,17 @@ Rows = list[tuple[Any, ...]]
 
 
 class QueryError(DeclarationError):
-    """A query that cannot be run: not SQL, not reading, or over names that are not there."""
+    """A query cannot be run: it is not SQL, does not only read, or uses unknown names."""
 
     code = "FZ104"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What a query gave.
+    """Result of a query.
 
     Attributes:
-        columns: names in order; a name that comes again has ``_1``, ``_2`` … after it.
+        columns: names in order; repeated names get the suffixes ``_1``, ``_2`` and so on.
         types: DuckDB's names of the types.
         rows: Python values; timestamps with a time zone are in UTC.
     """
@@ -59,20 +59,20 @@ class Result:
 
 
 def query(pipeline: Pipeline, sql: str, *, limit: int | None = None, as_of: str | None = None) -> Result:
-    """Run one reading statement of DuckDB's SQL over the tables as they are now, or as they were.
+    """Run one read-only statement of DuckDB's SQL on the current tables, or on those of a point in the past.
 
     Args:
-        pipeline: names the lake.
-        sql: a SELECT, or DESCRIBE, SUMMARIZE, SHOW TABLES and the like. Tables are ``marts.hosts`` or
-            ``lake.marts.hosts``; ``hosts`` alone means the table of the marts, else of gold, silver, bronze.
-            All tables are seen at one moment each, those of one query together.
-        limit: rows to fetch at most; all by default.
-        as_of: a time, a snapshot, a cut or a batch, see :mod:`frazil.iceberg.time_travel`; left out, now.
+        pipeline: the declaration.
+        sql: a SELECT, DESCRIBE, SUMMARIZE, SHOW TABLES or similar statement. Tables are named ``marts.hosts`` or
+            ``lake.marts.hosts``. ``hosts`` alone is the first match in marts, gold, silver and bronze. All tables of a
+            query are read as of its start.
+        limit: maximum number of rows; None for all.
+        as_of: a time, a snapshot, a cut or a batch, see :mod:`frazil.iceberg.time_travel`; None for now.
 
     Raises:
-        QueryError: more than one statement, one that does not only read, or one that DuckDB refuses.
-        PointError: ``as_of`` is no point, or a table cannot be read as it was then.
-        NoLakeError: nothing was written yet.
+        QueryError: the text has several statements, one that does not only read, or one that DuckDB refuses.
+        PointError: ``as_of`` is not a point, or a table has no snapshot of that point.
+        NoLakeError: no table of the lake exists.
         DamagedTableError: a file of a table is missing or damaged.
     """
     with asked(pipeline, sql, limit, as_of) as relation:
@@ -83,7 +83,7 @@ def query(pipeline: Pipeline, sql: str, *, limit: int | None = None, as_of: str 
 def asked(
     pipeline: Pipeline, sql: str, limit: int | None = None, as_of: str | None = None
 ) -> Iterator[duckdb.DuckDBPyRelation]:
-    """Ask a query as :func:`query` does, and leave its rows to be fetched within the block."""
+    """Run a query as :func:`query` does; its rows can be fetched within the block."""
     located = tables(pipeline, of_others=True)
     _check_reading(sql)
     with translated(pipeline):
@@ -100,13 +100,13 @@ def asked(
 
 
 def is_star(sql: str) -> bool:
-    """Whether the outermost SELECT of a query asks for ``*`` and names no column: nobody asked for bookkeeping."""
+    """Return whether the outermost SELECT is a plain ``*``, so that bookkeeping columns can be hidden."""
     with duckdb.connect() as parser:
         row = parser.execute("SELECT json_serialize_sql(?)", [sql]).fetchone()
     statements = json.loads(row[0] if row else "{}").get("statements", ())
     if len(statements) != 1 or statements[0]["node"]["type"] != "SELECT_NODE":
         return False
-    # COLUMNS('...') is a star too, one that names its columns.
+    # COLUMNS('...') is a star in the parse tree too, but it names its columns.
     return all(
         item["class"] == "STAR" and not item["columns"] and item["expr"] is None
         for item in statements[0]["node"]["select_list"]
@@ -114,7 +114,7 @@ def is_star(sql: str) -> bool:
 
 
 def without_bookkeeping(result: Result) -> Result:
-    """Leave out the ``_cdc_`` columns of a result, unless it has no others."""
+    """Return a result without its ``_cdc_`` columns, unless it has no other columns."""
     kept = [place for place, name in enumerate(result.columns) if not name.startswith(r.PREFIX)]
     if not kept:
         return result
@@ -126,25 +126,25 @@ def without_bookkeeping(result: Result) -> Result:
 
 
 def as_json(result: Result) -> str:
-    """Write a result as a JSON array of objects, one a line; values as ``serve.plain`` writes them."""
+    """Return a result as a JSON array of objects, one a line, with values in the form of ``serve.query.plain``."""
     lines = (json_text(dict(zip(result.columns, row, strict=True))) for row in result.rows)
     body = ",\n  ".join(lines)
     return f"[\n  {body}\n]" if body else "[]"
 
 
 def result_of(relation: duckdb.DuckDBPyRelation) -> Result:
-    """Fetch all rows of a relation of a connection in UTC."""
+    """Fetch all rows of a relation; its connection must be in UTC."""
     types = tuple(f"{kind}" for kind in relation.types)
     rows = [row for some in rows_of(relation, None) for row in some]
     return Result(columns=distinct(relation.columns), types=types, rows=rows)
 
 
 def rows_of(relation: duckdb.DuckDBPyRelation, at_once: int | None) -> Iterator[Rows]:
-    """Fetch the rows of a relation of a connection in UTC, so many at once; None for all together."""
+    """Yield the rows of a relation in lists of ``at_once``, or in one list for None; its connection must be in UTC."""
     types = [f"{kind}" for kind in relation.types]
     in_utc = [_in_utc(kind) for kind in relation.types]
     if any(in_utc):
-        # Python gets zoned timestamps only through pytz; their wall time in UTC needs nobody's help.
+        # DuckDB returns zoned timestamps only with pytz; local timestamps in UTC need no library.
         relation = relation.project(
             ", ".join(
                 f"CAST({identifier(name)} AS {kind.replace(_ZONED, _LOCAL)}) AS {identifier(name)}"
@@ -165,7 +165,7 @@ def rows_of(relation: duckdb.DuckDBPyRelation, at_once: int | None) -> Iterator[
 
 
 def _in_utc(kind: Any) -> Callable[[Any], Any] | None:
-    """Find out how a fetched value of a type gets its time zone back; None if there is none in it."""
+    """Return a function that restores the time zone in values of a type; None if the type has no time zone."""
     if _ZONED not in f"{kind}":
         return None
     match kind.id:
@@ -191,7 +191,7 @@ def _in_utc(kind: Any) -> Callable[[Any], Any] | None:
 
 
 def _moment_in_utc(value: Any) -> Any:
-    # What no Python datetime can hold comes as text.
+    # A timestamp outside Python's range arrives as text.
     return value.replace(tzinfo=dt.UTC) if isinstance(value, dt.datetime) else value
 
 
@@ -219,11 +219,11 @@ def _told(error: duckdb.Error, known: Iterable[str]) -> QueryError:
     bare = {name.rpartition(".")[2]: name for name in names}
     near = get_close_matches(missing.rpartition(".")[2], bare, n=1)
     hint = f"did you mean '{bare[near[0]]}'?" if near else f"the tables are {', '.join(names)}"
-    return QueryError(f"there is no table '{missing}'", hint=hint)
+    return QueryError(f"no table '{missing}'", hint=hint)
 
 
 def distinct(names: Iterable[str]) -> tuple[str, ...]:
-    """Make names distinct: one that comes again has ``_1``, ``_2`` … after it."""
+    """Make names distinct: repeated names get the suffixes ``_1``, ``_2`` and so on."""
     taken: dict[str, None] = {}
     for name in names:
         number, free = 0, name
@@ -235,24 +235,29 @@ def distinct(names: Iterable[str]) -> tuple[str, ...]:
 
 
 _LISTING: Final = frozenset({"show", "information_schema", "duckdb_views", "duckdb_columns", "duckdb_tables"})
-"""Words of a query that looks at which tables there are."""
+"""Words of queries that list tables."""
 
 
 def connect_views(
     pipeline: Pipeline, located: Located, sql: str, as_of: str | None = None
 ) -> duckdb.DuckDBPyConnection:
-    """Open a database as :func:`frazil.duck.database.connect` does, with a view of every table that a query may mean.
+    """Open DuckDB with a view for every table that a query may name.
 
-    Views are named ``layer.name`` and ``lake.layer.name``; a name alone means the table of the marts, else of
-    gold, silver, bronze. The live views of soft marts are among them. Tables whose name is no word of ``sql``
-    are left out: a view costs some milliseconds, and a lake can have hundreds. With ``as_of`` each table is what it
-    was at that point.
+    Views are named ``layer.name`` and ``lake.layer.name``; a name alone is the first match in marts, gold, silver and
+    bronze. Soft marts have their live views as well. Tables whose name does not occur in ``sql`` are left out, because
+    a view takes some milliseconds and a lake may have hundreds of tables.
+
+    Args:
+        pipeline: the declaration.
+        located: the tables, each with the address of its metadata.
+        sql: the query.
+        as_of: a point in the past; None for now.
 
     Raises:
-        ReaderError: as :func:`frazil.duck.database.connect`.
-        PointError: a table that the query reads was not there then, or cannot be read as it was then.
-        NotOnThisMachineError: there is no client for where a table is that the query may mean.
-        DamagedTableError: as :func:`verify_manifests`.
+        ReaderError: DuckDB cannot read Iceberg on this machine.
+        PointError: a table of the query has no snapshot of that point.
+        NotOnThisMachineError: no client for a table's address is installed.
+        DamagedTableError: a metadata file or manifest is missing or damaged.
     """
     words = {word.lower() for word in re.findall(r"\w+", sql)}
     everything = bool(words & _LISTING)
@@ -284,7 +289,7 @@ def connect_views(
 
 
 def _names(connection: duckdb.DuckDBPyConnection, sql: str) -> list[list[str]]:
-    """Return the names of tables in a query, in parts; all its words where DuckDB needs the tables to tell."""
+    """Return the table names in a query, in parts; all its words if DuckDB cannot parse them without the tables."""
     try:
         named = connection.get_table_names(sql, qualified=True)
     except duckdb.Error:
@@ -293,7 +298,7 @@ def _names(connection: duckdb.DuckDBPyConnection, sql: str) -> list[list[str]]:
 
 
 def _used(meant: Iterable[tuple[str, str]], names: list[list[str]], layers: Iterable[str]) -> set[tuple[str, str]]:
-    """Return the tables that a query reads; ``layers`` are the namespaces in the order in which a name is searched."""
+    """Return the tables that a query reads; ``layers`` are the namespaces in the order of search."""
     paths = {(namespace.lower(), table.lower()): (namespace, table) for namespace, table in meant}
     found = set()
     for *before, table in names:
@@ -303,7 +308,7 @@ def _used(meant: Iterable[tuple[str, str]], names: list[list[str]], layers: Iter
 
 
 def with_live_views(pipeline: Pipeline, located: Located) -> dict[tuple[str, str], tuple[str, str]]:
-    """List what can be queried: path -> metadata file and the SELECT over it, ``{}`` where the table goes."""
+    """Return all queryable names: path -> metadata file and its SELECT, with ``{}`` in place of the table."""
     shown = {path: (location, "SELECT * FROM {}") for path, location in located.items()}
     for table in pipeline.tables:
         made = source_tables(pipeline, table)

@@ -1,1 +1,1 @@
-"""Which tables a lake has and where each of them is, read from the catalog and its files."""
+"""The tables of a lake and their state, read from the catalog and the metadata files."""

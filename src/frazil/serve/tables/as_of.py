@@ -1,4 +1,4 @@
-"""Which snapshot each table of a query had at a point in the past."""
+"""Snapshots of tables at a point in the past."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 
 def snapshots_at(as_of: str, located: Located, used: Collection[Path]) -> dict[Path, int]:
-    """Return the snapshots that some tables had at a point.
+    """Return the snapshot of each table at a point.
 
     Args:
-        as_of: the point, as :func:`frazil.iceberg.time_travel.read_point` reads it.
-        located: the tables, and where their metadata is.
-        used: those that have to be readable then; others are left out where they are not.
+        as_of: the point, as text for :func:`frazil.iceberg.time_travel.read_point`.
+        located: the tables, each with the address of its metadata.
+        used: tables that must have a snapshot of that point; other tables without one are left out.
 
     Raises:
-        PointError: the text is no point, or means two; or one of ``used`` has no snapshot of then.
-        NotOnThisMachineError: there is no client for where a table is.
+        PointError: the text is not a point, or is ambiguous; or a table in ``used`` has no snapshot of that point.
+        NotOnThisMachineError: no client for a table's address is installed.
         ObjectStoreError: an object store refuses the request, or does not answer.
-        DamagedTableError: a metadata file is gone or damaged.
+        DamagedTableError: a metadata file is missing or damaged.
     """
     metadata = {path: metadata_of(location) for path, location in located.items()}
     point = read_point(as_of, cut_names(metadata.values()))
@@ -43,12 +43,12 @@ def snapshots_at(as_of: str, located: Located, used: Collection[Path]) -> dict[P
 
 
 def metadata_of(location: str) -> Mapping[str, Any]:
-    """Read a table's metadata, as Iceberg's table format has it.
+    """Read a table's metadata file, in Iceberg's JSON form.
 
     Raises:
-        NotOnThisMachineError: there is no client for the address.
+        NotOnThisMachineError: no client for the address is installed.
         ObjectStoreError: the object store refuses the request, or does not answer.
-        DamagedTableError: the file is gone or damaged.
+        DamagedTableError: the file is missing or damaged.
     """
     try:
         return read_metadata(location)

@@ -1,4 +1,4 @@
-"""The tables that belong to one source table, and what its contract says of them."""
+"""The tables of one source table: bronze, silver, quarantine and marts, with the contract."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Layer:
 
     Attributes:
         name: namespace and name.
-        location: address of its newest metadata file; None where the table does not exist.
-        snapshot: where it stands; nowhere if its metadata cannot be read.
+        location: address of its newest metadata file; None if the table does not exist.
+        snapshot: its newest snapshot; empty if its metadata cannot be read.
         damage: why its metadata cannot be read, or None.
     """
 
@@ -48,12 +48,12 @@ class Layer:
 
     @property
     def exists(self) -> bool:
-        """Whether the table was made."""
+        """Whether the table exists."""
         return self.location is not None
 
     @property
     def rows(self) -> str:
-        """What stands after FROM to read its rows.
+        """The FROM clause that reads its rows.
 
         Raises:
             StorageError: the table does not exist, or its metadata cannot be read.
@@ -71,11 +71,11 @@ class Layers:
 
     Attributes:
         table: the declaration.
-        marts: in the order of the declaration.
-        contract: its columns, as silver has settled them.
-        columns: the contract's columns that the typed changes have, in table order.
-        event_times: columns with the event time, the first that is not NULL counts; may be none.
-        fields: bronze's columns by the name of the source field, in lower case.
+        marts: marts in the order of the declaration.
+        contract: the contract that silver was written with.
+        columns: the contract's columns that silver has, in table order.
+        event_times: columns with the event time, of which the first that is not NULL counts; may be empty.
+        fields: name of the source field in lower case -> bronze's column.
     """
 
     table: Table
@@ -90,21 +90,21 @@ class Layers:
 
     @property
     def of_marts(self) -> tuple[Layer, ...]:
-        """The tables of the marts, those that do not exist among them."""
+        """The tables of the marts, whether they exist or not."""
         return tuple(layer for _, layer in self.marts)
 
     @property
     def all(self) -> tuple[Layer, ...]:
-        """Every table that exists, in the order of the data."""
+        """All existing tables, in the order of the data."""
         every = (self.bronze, self.changes, self.quarantine, *self.of_marts)
         return tuple(layer for layer in every if layer.exists)
 
     def columns_in(self, mart: Layer) -> tuple[str, ...]:
-        """The contract's columns that a mart has: one that stands behind may lack the newest."""
+        """The contract's columns that a mart has; a mart that is behind may lack the newest."""
         return tuple(name for name in self.columns if name in mart.snapshot.columns)
 
     def tracked(self, mart: History) -> tuple[str, ...]:
-        """Columns whose change opens a version."""
+        """Columns whose change opens a new version."""
         if mart.track_history_columns is not None:
             return mart.track_history_columns
         if mart.track_history_except_columns is not None:
@@ -115,15 +115,15 @@ class Layers:
 
 
 def layers(pipeline: Pipeline, table: Table, located: Located) -> Layers:
-    """Find the tables of one source table and read where they stand.
+    """Find the tables of one source table, and read their newest snapshots.
 
-    A table whose metadata cannot be read is among them, with its ``damage``.
+    A table whose metadata cannot be read has its error as ``damage``.
 
     Raises:
-        NotOnThisMachineError: there is no client for where the tables are.
-        ObjectStoreError: their object store refuses requests, or does not answer.
+        NotOnThisMachineError: no client for the lake's address is installed.
+        ObjectStoreError: the object store refuses requests, or does not answer.
         SchemaError: the declaration does not fit the fields of the files.
-        BookmarkLostError: bronze does not say which batches it holds.
+        BookmarkLostError: bronze has no bookmark, so its batches are unknown.
     """
 
     def layer(made: LakeTable) -> Layer:
@@ -158,17 +158,17 @@ def layers(pipeline: Pipeline, table: Table, located: Located) -> Layers:
 
 
 def verify_foreign(table: Table, name: str, found: TableSnapshot, *, is_bronze: bool) -> None:
-    """Refuse a table of the lake that does not say what it holds, or of which columns were renamed or dropped.
+    """Refuse a table without a bookmark, or with columns that another engine renamed or dropped.
 
     Args:
-        table: the declaration that it is made of.
-        name: its own, with the namespace.
-        found: where it stands.
-        is_bronze: it is made of files, not of other tables.
+        table: the declared source table.
+        name: name of the table in the lake, with the namespace.
+        found: its newest snapshot.
+        is_bronze: whether the table is bronze.
 
     Raises:
-        BookmarkLostError: it does not say which batches it holds.
-        AlteredTableError: columns of it were renamed or dropped.
+        BookmarkLostError: the table has no bookmark, so its batches are unknown.
+        AlteredTableError: columns were renamed or dropped.
     """
     verify_bookmark(name, found, table=table.name, is_bronze=is_bronze)
     for why in altered_tables(table, {BRONZE if is_bronze else name: found.altered}).values():

@@ -1,7 +1,7 @@
-"""Whether the files of a table are there: its manifests, and on demand its data files, by name and size.
+"""Checks that the manifests of a table, and on demand its data files, exist and have the right size.
 
-DuckDB's reader of Avro must not meet a damaged manifest: it ends the process, or takes every later one for damaged. In
-object stores a manifest is whole or not there, which DuckDB's own error tells.
+DuckDB must not read a damaged manifest: its Avro reader ends the process, or then fails on every other manifest. In an
+object store a manifest is complete or missing, and DuckDB's own error says so.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _DELETED: Final = 2
 
 
 def verify_manifests(location: str, snapshot: int | None = None) -> None:
-    """See that a table's metadata, its list of manifests and the manifests are there and whole, before it is scanned.
+    """Verify that a table's metadata, manifest list and manifests are complete, before DuckDB scans it.
 
-    Data files are not looked at; DuckDB's own error tells of them.
+    Data files are not checked: DuckDB reports a missing one itself.
 
     Args:
         location: address of the table's metadata file.
-        snapshot: one of its snapshots; the newest by default.
+        snapshot: one of its snapshots; None for the newest.
 
     Raises:
-        DamagedTableError: a file is missing or of another size than it was written with; the first one is named.
-        NotOnThisMachineError: there is no client for where the table is.
+        DamagedTableError: a file is missing or has another size than when it was written; the first one is named.
+        NotOnThisMachineError: no client for the table's address is installed.
 
-    Cost: two small files, and a look at the size of each manifest; in an object store the first of them.
+    Cost: reads two small files and the size of each manifest; in an object store only the metadata file.
     """
     if isinstance(location, StoreAddress):
         read_snapshot(location, snapshot)
@@ -44,17 +44,17 @@ def verify_manifests(location: str, snapshot: int | None = None) -> None:
 
 
 def verify_files(location: str) -> None:
-    """Look for every file of a table's newest snapshot, manifests read to their end.
+    """Verify that every file of a table's newest snapshot exists with its size; read manifests to their end.
 
     Args:
         location: address of the table's metadata file.
 
     Raises:
         DamagedTableError: as :func:`verify_manifests`, for data files too; or a manifest cannot be read.
-        NotOnThisMachineError: there is no client for where the table is.
+        NotOnThisMachineError: no client for the table's address is installed.
 
-    Cost: reads all manifests, and asks the file system for each data file; opens none of these. In an object store it
-    lists the table's folder.
+    Cost: reads all manifests, and the size of each data file without opening it. In an object store it lists the
+    table's folder.
     """
     sizes = _sizes(location) if isinstance(location, StoreAddress) else None
     for manifest in _listed(location):
@@ -77,7 +77,7 @@ def _listed(location: str, snapshot: int | None = None) -> Iterator[dict[str, An
 
 
 def _look_at(location: str, size_bytes: int, sizes: Mapping[str, int] | None = None) -> None:
-    """See that a file has its size; ``sizes`` are those of an object store."""
+    """Verify that a file has its size; ``sizes`` are the sizes in an object store."""
     path = local_path(location)
     if sizes is not None and is_store(location):
         found = sizes.get(split(location)[1])

@@ -1,4 +1,4 @@
-"""Where a lake stands and what its sources offer, read without a JVM: what ``plan`` starts from."""
+"""State of a lake and new files of its sources, read without a JVM, as input of ``plan``."""
 
 from __future__ import annotations
 
@@ -48,14 +48,17 @@ _NONE: Final[Mapping[str, FrazilError]] = MappingProxyType({})
 def state(
     pipeline: Pipeline, selection: Selection, uncaptured: Mapping[str, FrazilError] = _NONE, *, rebuild: bool = False
 ) -> State:
-    """Read what a run of some tables and aggregates would start from. A lake that does not exist yet stands nowhere.
+    """Read the state from which a run of some tables and aggregates would start.
 
-    Of tables that are not selected only those are read that a selected aggregate reads, without their sources. A table
-    for which that fails (a missing folder, a known file with other content, damaged metadata) is in ``failed`` with the
-    error, and stops no other.
+    Tables that are not selected are read only if a selected aggregate reads them, and without their sources. If a
+    table cannot be read (missing folder, changed file, damaged metadata), its error is in ``failed`` and the other
+    tables are read. A lake that does not exist yet has an empty state.
 
-    ``uncaptured`` are tables for which nothing could be landed, and why: they fail with that. With ``rebuild`` silver
-    and marts may be whatever they are: they are written again.
+    Args:
+        pipeline: the declaration.
+        selection: selected tables and aggregates.
+        uncaptured: table -> error with which its capture failed; these tables are in ``failed``.
+        rebuild: do not verify silver and marts, because the run replaces them.
 
     Raises:
         StorageError: the catalog cannot be read.
@@ -73,7 +76,7 @@ def state(
             found[table.name] = _table(
                 pipeline, table, located, is_read=table.name in selection.tables, rebuild=rebuild
             )
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this table's
+        except Exception as error:  # noqa: BLE001 - any error fails this table only
             failed[table.name] = as_frazil_error(error, pipeline)
     marks = {gold.name: _bookmark(located.get(gold_table(pipeline, gold).key)) for gold in pipeline.gold}
     gold = gold_state(pipeline, marks)
@@ -113,7 +116,7 @@ def _table(pipeline: Pipeline, table: Table, located: Located, *, is_read: bool,
 
 
 def _bookmark(location: str | None) -> Mapping[str, Any]:
-    """Bookmark of an aggregate; one that cannot be read counts as never computed, and its refresh tells why."""
+    """Return an aggregate's bookmark; empty if it cannot be read, so that its refresh runs and reports the error."""
     try:
         return read_snapshot(location).bookmark
     except StorageError:
@@ -127,7 +130,7 @@ def _ledger(located: Located, bronze: str) -> Ledger:
 
 
 def scan_ledger(database: duckdb.DuckDBPyConnection, bronze: str) -> Ledger:
-    """Read which files a bronze table knows; ``bronze`` is the address of its metadata file."""
+    """Read the ledger of a bronze table; ``bronze`` is the address of its metadata file."""
     fields = ", ".join(f"_cdc_ledger.{name}" for name in LEDGER_FIELDS)
     rows = database.execute(
         f"SELECT _cdc_file, _cdc_position, _cdc_batch, {fields} FROM {scan(bronze)} WHERE _cdc_kind = 'file'"

@@ -1,4 +1,4 @@
-"""Where the tables of a lake are, and where each of them stands: from the catalog and the metadata files."""
+"""Addresses and newest snapshots of a lake's tables, from the catalog and the metadata files."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 
 def tables(pipeline: Pipeline, *, of_others: bool = False) -> Located:
-    """List the tables of a pipeline as they are at this moment; a catalog that is a database gives those of others too.
+    """List the current tables of a pipeline. A catalog in a database lists tables of other pipelines as well.
 
     Args:
         pipeline: the declaration.
-        of_others: also tables of others in the pipeline's namespaces, where a service has to be asked for each.
+        of_others: include tables of others in the pipeline's namespaces, also if that takes a request for each table.
 
     Raises:
         NoLakeError: the catalog was never written.
-        CatalogBehindError: the embedded one is lost, and the warehouse has tables of the pipeline.
-        CatalogError: it does not answer.
-        CatalogClientError: it is a service and ``frazil[catalogs]`` is not installed.
+        CatalogBehindError: the embedded catalog is lost, but the warehouse has tables of the pipeline.
+        CatalogError: the catalog does not answer.
+        CatalogClientError: the catalog is a service, and ``frazil[catalogs]`` is not installed.
     """
     try:
         found = catalog_reader(pipeline).tables(of_others=of_others)
@@ -39,15 +39,15 @@ def tables(pipeline: Pipeline, *, of_others: bool = False) -> Located:
 
 
 def read_snapshot(location: str | None, snapshot: int | None = None) -> TableSnapshot:
-    """Read where a table stands, or stood.
+    """Read a table's snapshot.
 
     Args:
-        location: address of the metadata file; None for a table that does not exist, which stands nowhere.
-        snapshot: one of its snapshots; the newest of main by default.
+        location: address of the metadata file; None for a table that does not exist, whose snapshot is empty.
+        snapshot: one of its snapshots; None for the newest of main.
 
     Raises:
-        DamagedTableError: the file is gone or damaged.
-        NotOnThisMachineError: there is no client for its address.
+        DamagedTableError: the file is missing or damaged.
+        NotOnThisMachineError: no client for its address is installed.
         ObjectStoreError: the object store refuses the request, or does not answer.
     """
     if location is None:
@@ -61,12 +61,12 @@ def read_snapshot(location: str | None, snapshot: int | None = None) -> TableSna
 
 
 def unfinished_erase(pipeline: Pipeline, table: Table, located: Located) -> str | None:
-    """Return the name of an erase of a source table that was killed, or is at work; None for none.
+    """Return the name of a source table's erase that is running or was killed; None if there is none.
 
     Raises:
         DamagedTableError, NotOnThisMachineError, ObjectStoreError: as for :func:`read_snapshot`.
 
-    Cost: a metadata file, where anything was ever erased.
+    Cost: reads one metadata file if anything was ever erased.
     """
     location = located.get(erased_table(pipeline, table).key)
     if location is None:
