@@ -1,7 +1,7 @@
-"""Everything that the command line does, as functions that return values: for notebooks, schedulers and the command.
+"""Python API: every command as a function that returns values, for notebooks, schedulers and the command line.
 
-A declaration is a :class:`frazil.Pipeline`, or the path of a ``frazil.yml`` or of its folder. Every function calls one
-room; what it raises is a :class:`frazil.FrazilError`. Importing this is cheap: each function imports what it needs.
+A declaration is a :class:`frazil.Pipeline`, or the path of a ``frazil.yml`` or of its folder. Functions raise
+subclasses of :class:`frazil.FrazilError`. Importing this package is cheap: each function imports what it needs.
 """
 
 from __future__ import annotations

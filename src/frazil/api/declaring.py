@@ -1,4 +1,4 @@
-"""Begin, load and validate declarations, and examine the machine they are for."""
+"""Create, load and validate declarations, and examine the machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewProject:
-    """A project that was begun: its declaration, and the tables that were discovered at its source, if it has one."""
+    """A new project: path of its declaration, and the tables that were discovered at its source."""
 
     declaration: Path
     discovered: tuple[Discovered, ...] = ()
@@ -32,7 +32,7 @@ class NewProject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleProject:
-    """Files that were generated, and the declaration for them."""
+    """Generated sample files, and the path of their declaration."""
 
     declaration: Path
     files: Generated
@@ -40,29 +40,29 @@ class SampleProject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validation:
-    """A declaration without mistakes; ``warnings`` are sentences on what this machine lacks for it."""
+    """A declaration without mistakes; ``warnings`` name what this machine lacks for it."""
 
     pipeline: Pipeline
     warnings: tuple[str, ...]
 
 
 def init(folder: Path | str, *, source: Path | str | None = None) -> NewProject:
-    """Write a project that runs: a declaration, and sample files unless a landing folder is given.
+    """Create a project: a declaration, and sample files if no source is given.
 
     Args:
-        folder: the project's folder; made if it is not there.
-        source: a landing folder with files of Amazon DMS, or its address in an object store, which is reached as the
-            environment says: its tables are declared as found. Or a file, which is a data contract of the Open Data
-            Contract Standard: its objects are declared.
+        folder: the project's folder; created if it does not exist.
+        source: a landing folder with files of Amazon DMS, whose tables are declared, as a path or an address in an
+            object store (with credentials from the environment). Or a file with a data contract of the Open Data
+            Contract Standard, whose objects are declared.
 
     Returns:
-        The declaration's path, and what was found at the source.
+        The declaration's path, and the tables found at the source.
 
     Raises:
-        FileExistsAlreadyError: the folder has a declaration.
-        SourceError: the landing folder is not there, or holds no files of a known kind.
-        ObjectStoreError: the store of the landing folder refuses to list or to read.
-        NoContractError: the file is no data contract.
+        FileExistsAlreadyError: the folder has a declaration already.
+        SourceError: the landing folder does not exist, or has no files of a known kind.
+        ObjectStoreError: the store of the landing folder refuses requests.
+        NoContractError: the file is not a data contract.
 
     Cost: reads samples of the source's files.
     """
@@ -91,7 +91,7 @@ def init(folder: Path | str, *, source: Path | str | None = None) -> NewProject:
 
 
 def generate(folder: Path | str, files: SampleFiles | None = None) -> SampleProject:
-    """Write files of Amazon DMS, the same for the same settings, and beside their folder a declaration for them."""
+    """Write sample files of Amazon DMS, with equal bytes for equal settings, and a declaration beside their folder."""
     from frazil.spec.load.project import new_declaration
 
     landing = Path(folder)
@@ -110,7 +110,7 @@ def _generate(file: Path, landing: Path, path: str, files: SampleFiles) -> Gener
 
 
 def load(declaration: Declaration) -> Pipeline:
-    """Return the pipeline that a path declares; a pipeline as it is."""
+    """Return the pipeline of a declaration file; a pipeline is returned unchanged."""
     if not isinstance(declaration, Path | str):
         return declaration
     from frazil.spec.load.parse import load as read
@@ -119,10 +119,10 @@ def load(declaration: Declaration) -> Pipeline:
 
 
 def validate(declaration: Declaration) -> Validation:
-    """Find every mistake of a declaration at once, with the headers of the files that wait; starts no JVM.
+    """Report every mistake of a declaration at once; reads the headers of the source's files, and starts no JVM.
 
     Raises:
-        DeclarationProblems: all mistakes.
+        DeclarationProblems: the declaration has mistakes; the error lists all of them.
     """
     from frazil.catalog.clients import CLIENTS_HINT, missing_client
     from frazil.errors import DeclarationProblems
@@ -139,9 +139,9 @@ def validate(declaration: Declaration) -> Validation:
     return Validation(pipeline=pipeline, warnings=(f"catalog: {missing}; {CLIENTS_HINT}",) if missing else ())
 
 
-def doctor(declaration: Declaration | None = None) -> tuple[Diagnosis, ...]:
-    """Examine Java, jars, memory and disk; and warehouse, catalog and folders of a declaration, if there is one."""
-    from frazil.recover.doctor import diagnose
+def doctor(declaration: Declaration | None = None) -> tuple[Finding, ...]:
+    """Examine Java, jars, memory and disk, and the warehouse, catalog and folders of a declaration if one is given."""
+    from frazil.recover.doctor import examine
 
     if isinstance(declaration, Path | str):
         path = Path(declaration)
@@ -151,17 +151,17 @@ def doctor(declaration: Declaration | None = None) -> tuple[Diagnosis, ...]:
 
 
 def repair_plan(declaration: Declaration) -> tuple[Setback, ...]:
-    """Return what :func:`repair` would do; changes nothing."""
-    from frazil.recover.catalog import setbacks
+    """Return the tables that :func:`repair` would set back; change nothing."""
+    from frazil.recover.setback import setbacks
 
     return tuple(setbacks(load(declaration)))
 
 
 def repair(declaration: Declaration) -> tuple[str, ...]:
-    """Let the catalog name the newest version of each table whose files are all there; return the tables that were set.
+    """Register each table in the catalog at its newest complete version; return the tables that were registered.
 
-    Makes a catalog that is lost or damaged again. After a power cut, or where files were lost, tables go back, and the
-    next run takes again what came after: :func:`repair_plan` tells.
+    A lost or damaged catalog is created again. After a power cut or a loss of files, tables go back to an older
+    version, and the next run ingests the later files again. :func:`repair_plan` lists these tables.
     """
     from frazil.recover.catalog import repair_catalog
 
@@ -169,19 +169,19 @@ def repair(declaration: Declaration) -> tuple[str, ...]:
 
 
 def selection(declaration: Declaration, select: Sequence[str] = ()) -> Selection:
-    """Return the source tables and aggregates that words mean, as every command with ``--select`` takes them."""
+    """Return the source tables and aggregates that the words of ``--select`` name."""
     from frazil.spec.sql.select import selected
 
     return selected(load(declaration), select)
 
 
 def audit_trigger(log: str, tables: Sequence[str], *, rows: bool = False) -> str:
-    """Return SQL that makes an audit log in PostgreSQL 14 or newer, and lets tables write to it.
+    """Return SQL that creates an audit log in PostgreSQL 14 or newer, with triggers on tables that write to it.
 
     Args:
-        log: the log, as ``schema.table``.
-        tables: the tables, each as ``schema.table``.
-        rows: rows that a table has before it gets the trigger are written to the log too, as inserts.
+        log: the log table, as ``schema.table``.
+        tables: the logged tables, each as ``schema.table``.
+        rows: also write the existing rows of the tables to the log, as inserts.
     """
     from frazil.sources.audit_log.trigger import audit_trigger as write
 

@@ -1,4 +1,4 @@
-"""Erase subjects from a lake."""
+"""Erase keys from a lake, and replace values of columns with ``pii``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,15 @@ def erase_preview(
     where: str | None = None,
     spark: SparkSession | None = None,
 ) -> EraseReport:
-    """Return what :func:`erase` would remove, table by table; nothing is changed. Its arguments and errors."""
+    """Return what :func:`erase` would remove, table by table; change nothing.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        table: a source table, or one of its marts.
+        keys: as for :func:`erase`.
+        where: as for :func:`erase`.
+        spark: as for :func:`erase`.
+    """
     from frazil.erase.erase import preview
     from frazil.spark.session import lake_session
 
@@ -41,24 +49,24 @@ def erase(
     spark: SparkSession | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> EraseReport:
-    """Remove subjects from every layer, old snapshots and all files, and let nothing bring them back.
+    """Erase keys from every layer, old snapshot and file, and block their records from then on.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
         table: a source table, or one of its marts.
-        keys: a text each: the value of the key, or, of several columns, a JSON object or array.
-        where: a condition in Spark's SQL over the columns of silver: the keys of all changes that fulfil it.
-        spark: a session with the lake; left out, one is started.
-        tell: called with a short text when a step begins.
+        keys: the keys as text; a key of several columns is a JSON object or array.
+        where: a condition in Spark's SQL over the columns of silver; selects the keys of all changes that meet it.
+        spark: a session with the lake; with None, a session is started.
+        tell: receives a short text when a step begins.
 
     Returns:
-        What was removed, and the proof.
+        The removed rows and files, and the proof.
 
     Raises:
-        EraseError: a key is no key of the table, or no key and no condition was given.
+        EraseError: a key does not fit the table, or neither keys nor a condition are given.
         SqlError: Spark refuses the condition.
-        BusyError: a run holds the pipeline, for a minute.
-        OccurrencesLeftError: a key is still found in a file of the lake; all else was done.
+        BusyError: a run holds the pipeline for more than a minute.
+        OccurrencesLeftError: a file of the lake still has a key; everything else is erased.
     """
     from frazil.erase.erase import erase as work
     from frazil.spark.session import lake_session
@@ -75,9 +83,16 @@ def unblock(
     where: str | None = None,
     spark: SparkSession | None = None,
 ) -> int:
-    """Let erased keys come again, and return how many that are; arguments and errors are those of :func:`erase`.
+    """Accept records of erased keys again, and return the number of these keys.
 
-    What was erased stays erased. Records that arrive from now on are taken.
+    Erased rows stay erased; only records that arrive from now on are ingested.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        table: a source table, or one of its marts.
+        keys: as for :func:`erase`.
+        where: as for :func:`erase`.
+        spark: as for :func:`erase`.
     """
     from frazil.erase.erase import unblock as work
     from frazil.spark.session import lake_session
@@ -87,7 +102,13 @@ def unblock(
 
 
 def treat_preview(declaration: Declaration, table: str, *, spark: SparkSession | None = None) -> TreatReport:
-    """Return what :func:`treat` would do, table by table; nothing is changed. Its arguments and errors."""
+    """Return what :func:`treat` would replace, table by table; change nothing.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        table: a source table, or one of its marts.
+        spark: as for :func:`treat`.
+    """
     from frazil.erase.treat import treat_preview as look
     from frazil.spark.session import lake_session
 
@@ -104,25 +125,25 @@ def treat(
     spark: SparkSession | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> TreatReport:
-    """Replace what the lake holds of columns that were given ``pii`` after their files were read.
+    """Replace values in the lake of columns that got ``pii`` after their files were ingested.
 
-    Bronze is written again, silver, marts and aggregates are made from it, and old snapshots and files are removed.
+    Bronze is rewritten; silver, marts and aggregates are rebuilt from it; old snapshots and files are removed.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
         table: a source table, or one of its marts.
-        spark: a session with the lake; left out, one is started.
-        tell: called with a short text when a step begins.
+        spark: a session with the lake; with None, a session is started.
+        tell: receives a short text when a step begins.
 
     Returns:
-        What was done, and the proof.
+        The replaced rows and files, and the proof.
 
     Raises:
-        EraseError: there is nothing to replace, or it cannot be.
-        SourceChangedError: the declaration treats otherwise what was treated before.
-        PiiKeyError: the key is too short, or another than the lake's values were made with.
-        BusyError: a run holds the pipeline, for a minute.
-        ValuesLeftError: something else wrote the tables meanwhile; all else was done.
+        EraseError: there are no values to replace, or they cannot be replaced.
+        SourceChangedError: the declaration changes the ``pii`` of values that were replaced before.
+        PiiKeyError: the key is too short, or differs from the key of the lake's values.
+        BusyError: a run holds the pipeline for more than a minute.
+        ValuesLeftError: another writer changed the tables meanwhile; everything else is replaced.
     """
     from frazil.erase.treat import treat as work
     from frazil.spark.session import lake_session
@@ -134,7 +155,7 @@ def treat(
 
 
 def _refuse_leftovers(pipeline: Pipeline, table: str) -> None:
-    """Refuse while tables of earlier declarations are there: they may hold the values, and nothing makes them again."""
+    """Refuse while leftover tables exist: they may hold the values, and no run rebuilds them."""
     from frazil.erase.subjects import EraseError
     from frazil.serve.leftovers import leftovers
     from frazil.spec.sql.select import source_table
@@ -143,7 +164,7 @@ def _refuse_leftovers(pipeline: Pipeline, table: str) -> None:
     left = [one.full_name for one in leftovers(pipeline) if one.role == "gold" or one.source == made_of]
     if left:
         raise EraseError(
-            f"{', '.join(left)}: not declared any more, and may hold the values that are to be replaced",
+            f"{', '.join(left)}: no longer declared, and may hold the values to replace",
             hint=f"remove it first: frazil drop {' '.join(f'--select {name}' for name in left)}; or declare it again",
         )
 

@@ -1,4 +1,4 @@
-"""Look at a lake without a JVM: status, check, query, key."""
+"""Read a lake without a JVM: status, check, query, key and others."""
 
 from __future__ import annotations
 
@@ -32,13 +32,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """Where the tables and aggregates of a pipeline stand.
+    """State of a pipeline.
 
     Attributes:
-        tables: the source tables, with their marts.
-        gold: the aggregates.
-        open_run: the newest run, if it did not end.
-        holder: the process that holds a lake in an object store now; None where none does, and for a local lake.
+        tables: state of each source table and its marts.
+        gold: state of each aggregate.
+        open_run: the newest run if it is running or was killed, else None.
     """
 
     tables: tuple[TableStatus, ...]
@@ -48,7 +47,11 @@ class Status:
 
 
 def status(declaration: Declaration, *, select: Sequence[str] = ()) -> Status:
-    """Return where every table stands, what waits at its source and what failed; starts no JVM.
+    """Return the state of every table, what waits at its source, and what failed; starts no JVM.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        select: as for :func:`run`.
 
     Raises:
         NoLakeError: no table of the lake exists.
@@ -69,16 +72,16 @@ def status(declaration: Declaration, *, select: Sequence[str] = ()) -> Status:
 def check(
     declaration: Declaration, *, select: Sequence[str] = (), listener: CheckListener | None = None
 ) -> tuple[Finding, ...]:
-    """Prove that the tables say what the changes say, as :func:`frazil.serve.check.check.check`; starts no JVM.
+    """Prove that the tables match their changes, see :func:`frazil.serve.check.check.check`; starts no JVM.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
         select: as for :func:`run`.
-        listener: is told what is done and found.
+        listener: receives each proof as it begins, and each finding.
 
     Returns:
-        Every proof: ``ok`` is true, false, or None where it cannot be told now. Tables are held against their files:
-        :func:`check_source` compares them with their sources.
+        A finding for every proof, with ``ok`` True, False, or None if it is undecided. Tables are compared with their
+        files; :func:`check_source` compares them with their sources.
 
     Raises:
         NoLakeError: no table of the lake exists.
@@ -91,15 +94,15 @@ def check(
 def check_certificates(
     declaration: Declaration, *, known: Sequence[str] = (), listener: CheckListener | None = None
 ) -> tuple[Finding, ...]:
-    """Prove that the lake is what its certificates say, and that none of them was changed or removed.
+    """Prove that the lake matches its certificates, and that no certificate was changed or removed.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
-        known: hashes of certificates that were noted elsewhere.
-        listener: is told what is done and found.
+        known: hashes of certificates that you keep elsewhere.
+        listener: receives each proof as it begins, and each finding.
 
     Returns:
-        Every proof, as :func:`frazil.serve.check.certificates.check_certificates`.
+        A finding for every proof, see :func:`frazil.serve.check.certificates.check_certificates`.
 
     Raises:
         NoLakeError: no table of the lake exists.
@@ -116,19 +119,19 @@ def check_source(
     against: Path | str | None = None,
     listener: CheckListener | None = None,
 ) -> tuple[Finding, ...]:
-    """Compare marts with the tables at their sources, or with a dump, as :func:`frazil.serve.check.compare.compare`.
+    """Compare marts with the tables at their sources, or with a dump, see :func:`frazil.serve.check.compare.compare`.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
         select: as for :func:`run`.
-        against: a dump of the one selected table, in place of its source: a path, or an address in an object store.
-        listener: is told what is done and found.
+        against: a dump of the selected table to use instead of its source: a path, or an address in an object store.
+        listener: receives each comparison as it begins, and each finding.
 
     Returns:
-        A finding for each table, with the keys that differ and what explains them.
+        A finding for each table, with the keys that differ and the reasons.
 
     Raises:
-        NothingToCompareError: no selected table has a source that can be looked at.
+        NothingToCompareError: no selected table has a source to compare with.
         NoLakeError: no table of the lake exists.
         SourceError: the source cannot be read.
     """
@@ -140,15 +143,15 @@ def check_source(
 
 
 def not_compared(declaration: Declaration, *, select: Sequence[str] = ()) -> tuple[Finding, ...]:
-    """Return, for each table, that :func:`check` does not look at its source, and the command that does.
+    """Return what :func:`check` does not prove: each table's source, and failures of its newest run.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
         select: as for :func:`run`.
 
     Returns:
-        Findings whose ``ok`` is None: for each failure of the newest run that tried a table, and for each table, with
-        the command as ``hint``; no table is looked at.
+        Findings whose ``ok`` is None: one for each failure of the newest run of a table, and one for each table, whose
+        ``hint`` is the command that compares the table with its source. No table is read.
     """
     from frazil.serve.check.compare import not_compared as say
 
@@ -156,20 +159,20 @@ def not_compared(declaration: Declaration, *, select: Sequence[str] = ()) -> tup
 
 
 def query(declaration: Declaration, sql: str, *, limit: int | None = None, as_of: str | None = None) -> Result:
-    """Return the rows of one reading statement of DuckDB's SQL, as :func:`frazil.serve.query.query.query`.
+    """Return the rows of one read-only statement of DuckDB's SQL, see :func:`frazil.serve.query.query.query`.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
         sql: a SELECT over tables such as ``marts.orders``.
-        limit: rows to fetch at most.
-        as_of: read the tables as they were at a time, a snapshot, a cut or a batch; left out, as they are.
+        limit: maximum number of rows; None for all.
+        as_of: a time, a snapshot, a cut or a batch to read the tables at; None for now.
 
     Returns:
         Columns, types and rows.
 
     Raises:
-        QueryError: it is not one statement that reads, or DuckDB refuses it.
-        PointError: ``as_of`` is no point, or a table cannot be read as it was then.
+        QueryError: the text is not a single read-only statement, or DuckDB refuses it.
+        PointError: ``as_of`` is not a point, or a table has no snapshot of that point.
     """
     from frazil.serve.query.query import query as ask
 
@@ -179,7 +182,15 @@ def query(declaration: Declaration, sql: str, *, limit: int | None = None, as_of
 def write_csv(
     declaration: Declaration, sql: str, text: IO[str], *, limit: int | None = None, as_of: str | None = None
 ) -> None:
-    """Write the rows of a query as CSV, as :func:`frazil.serve.query.export.write_csv`."""
+    """Write the rows of a query as CSV, see :func:`frazil.serve.query.export.write_csv`.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        sql: a SELECT over tables such as ``marts.orders``.
+        text: stream to write to.
+        limit: maximum number of rows; None for all.
+        as_of: as for :func:`query`.
+    """
     from frazil.serve.query.export import write_csv as write
 
     write(load(declaration), sql, text, limit=limit, as_of=as_of)
@@ -188,25 +199,33 @@ def write_csv(
 def write_parquet(
     declaration: Declaration, sql: str, file: Path, *, limit: int | None = None, as_of: str | None = None
 ) -> int:
-    """Write the rows of a query to a Parquet file and return how many (:mod:`frazil.serve.query.export`)."""
+    """Write the rows of a query to a Parquet file and return their number, see :mod:`frazil.serve.query.export`.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        sql: a SELECT over tables such as ``marts.orders``.
+        file: path of the file.
+        limit: maximum number of rows; None for all.
+        as_of: as for :func:`query`.
+    """
     from frazil.serve.query.export import write_parquet as write
 
     return write(load(declaration), sql, file, limit=limit, as_of=as_of)
 
 
 def diff(declaration: Declaration, mart: str, begin: str, end: str | None = None, *, limit: int | None = None) -> Diff:
-    """Return what changed in a mart between two points, as :func:`frazil.serve.query.diff.diff`; starts no JVM.
+    """Return the changes of a mart between two points, see :func:`frazil.serve.query.diff.diff`; starts no JVM.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
         mart: name of a mart.
         begin: a time, a snapshot, a cut or a batch.
-        end: another; left out, now.
-        limit: rows to return at most; all are counted.
+        end: another point; None for now.
+        limit: maximum number of rows to return; the counts cover all rows.
 
     Raises:
         NotAMartError: the word names no mart, or several.
-        PointError: a point is none, or the mart cannot be read as it was then.
+        PointError: a text is not a point, or the mart has no snapshot of that point.
     """
     from frazil.serve.query.diff import diff as compare
 
@@ -214,7 +233,7 @@ def diff(declaration: Declaration, mart: str, begin: str, end: str | None = None
 
 
 def key(declaration: Declaration, table: str, values: Mapping[str, str] | Sequence[str]) -> KeyStory:
-    """Return all that the lake holds of one key, from bronze to marts; starts no JVM.
+    """Return everything that the lake holds of one key, from bronze to marts; starts no JVM.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
@@ -222,10 +241,10 @@ def key(declaration: Declaration, table: str, values: Mapping[str, str] | Sequen
         values: text of each key column by name, or in the order of ``keys``.
 
     Returns:
-        Its records, changes and rows; ``is_known`` is false where there are none.
+        Its records, changes and rows; ``is_known`` is False if there are none.
 
     Raises:
-        QueryError: the key has other columns, or a text is no value of its column's type.
+        QueryError: the key has other columns, or a text does not fit its column's type.
     """
     from frazil.serve.key import explain_key
 
@@ -233,15 +252,15 @@ def key(declaration: Declaration, table: str, values: Mapping[str, str] | Sequen
 
 
 def quarantine(declaration: Declaration, table: str | None = None, *, limit: int = 20) -> Quarantine:
-    """Return what is in quarantine, as :func:`frazil.serve.quarantine.quarantine`; starts no JVM.
+    """Return the contents of the quarantine, see :func:`frazil.serve.quarantine.quarantine`; starts no JVM.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
-        table: a source table, for its records; None for the rules that are broken in all tables.
-        limit: records at most.
+        table: a source table, for its rules and records; None for the broken rules of all tables.
+        limit: maximum number of records.
 
     Raises:
-        UnknownSelectionError: there is no such source table.
+        UnknownSelectionError: the source table does not exist.
         NoLakeError: no table of the lake exists.
     """
     from frazil.serve.quarantine import quarantine as look
@@ -250,7 +269,7 @@ def quarantine(declaration: Declaration, table: str | None = None, *, limit: int
 
 
 def export(declaration: Declaration, what: Literal["dbt", "odcs"]) -> dict[str, Any]:
-    """Return what the marts are for another tool, as plain values that it reads as YAML; starts no JVM.
+    """Return a description of the marts for another tool, as values to write as YAML; starts no JVM.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
@@ -268,7 +287,7 @@ def export(declaration: Declaration, what: Literal["dbt", "odcs"]) -> dict[str, 
 
 
 def spark_pipelines(declaration: Declaration) -> str:
-    """Return marts and aggregates as a file of Python for AUTO CDC of Spark 4.3; starts no JVM.
+    """Return Python code that declares marts and aggregates for AUTO CDC of Spark 4.3; starts no JVM.
 
     Raises:
         FrazilError: the catalog cannot be read.
@@ -279,12 +298,12 @@ def spark_pipelines(declaration: Declaration) -> str:
 
 
 def spark_conf(declaration: Declaration, platform: Platform, *, spark: str | None = None) -> SparkConf:
-    """Return the settings that a platform's Spark needs, as :func:`frazil.interop.spark_conf.spark_conf`.
+    """Return the settings that a platform's Spark needs, see :func:`frazil.interop.spark_conf.spark_conf`.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
         platform: ``standalone``, ``kubernetes``, ``emr``, ``glue``, ``databricks`` or ``dataproc``.
-        spark: version of its Spark; left out, that of the installed PySpark.
+        spark: version of the platform's Spark; None for the version of the installed PySpark.
     """
     import pyspark
 
@@ -296,17 +315,23 @@ def spark_conf(declaration: Declaration, platform: Platform, *, spark: str | Non
 def serve(
     declaration: Declaration, *, port: int = 0, tell: Callable[[str], object] = lambda _: None
 ) -> AbstractContextManager[Trino]:
-    """Run a Trino on the lake for as long as a ``with`` block lasts, as :func:`frazil.interop.trino_server.trino`."""
+    """Run Trino on the lake within a ``with`` block, see :func:`frazil.interop.trino_server.trino`.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        port: port to listen on; 0 for a free one.
+        tell: receives progress text.
+    """
     from frazil.interop.trino_server import trino as start
 
     return start(load(declaration), port=port, tell=tell)
 
 
 def trino_catalog(declaration: Declaration) -> tuple[dict[str, str], str]:
-    """Return the settings of a catalog with the lake for a Trino of your own, and the same as a file.
+    """Return the settings of the lake's catalog for your own Trino, as a mapping and as the text of a file.
 
     Raises:
-        UnknownToTrinoError: the pipeline's catalog cannot be said in Trino's words.
+        UnknownToTrinoError: Trino does not support the pipeline's catalog.
     """
     from frazil.interop.trino_catalog import catalog_text
     from frazil.interop.trino_catalog import trino_catalog as settings_of
@@ -317,9 +342,12 @@ def trino_catalog(declaration: Declaration) -> tuple[dict[str, str], str]:
 
 
 def quarantine_to(declaration: Declaration, table: str, path: Path) -> int:
-    """Write what is in quarantine of a table to a file to be corrected; return how many records.
+    """Write the quarantined records of a table to a file for correction, and return their number; starts no JVM.
 
-    As :func:`frazil.serve.corrections.write_corrections`; starts no JVM.
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        table: a source table, or one of its marts.
+        path: file of JSON lines, see :func:`frazil.serve.corrections.write_corrections`.
     """
     from frazil.serve.corrections import write_corrections
 
@@ -327,10 +355,15 @@ def quarantine_to(declaration: Declaration, table: str, path: Path) -> int:
 
 
 def read_corrections(declaration: Declaration, table: str, path: Path) -> tuple[Correction, ...]:
-    """Return what a file corrects of a table's quarantine, as :func:`frazil.serve.corrections.read_corrections`.
+    """Read corrections of a table's quarantined records from a file; starts no JVM.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        table: a source table, or one of its marts.
+        path: the file that :func:`quarantine_to` wrote, with corrected records.
 
     Raises:
-        CorrectionError: the file cannot be taken as it is. Starts no JVM.
+        CorrectionError: the file is not valid, see :func:`frazil.serve.corrections.read_corrections`.
     """
     from frazil.serve.corrections import read_corrections as read
 
@@ -338,16 +371,16 @@ def read_corrections(declaration: Declaration, table: str, path: Path) -> tuple[
 
 
 def test(declaration: Declaration, *, select: Sequence[str] = ()) -> tuple[RuleTest, ...]:
-    """Test the rules of contracts over the rows that the marts have, as :func:`frazil.serve.check.rules.test_rules`.
+    """Test the rules of contracts on the rows of the marts, see :func:`frazil.serve.check.rules.test_rules`.
 
-    How fresh they are is told by the clock of this machine.
+    Freshness is measured by this machine's clock.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
         select: as for :func:`run`.
 
     Returns:
-        A result for each rule: ``ok`` is false where it is broken, None where it only warns or cannot be told.
+        A result for each rule. ``ok`` is False if it is broken, None if it only warns or cannot be tested.
 
     Raises:
         NoLakeError: no table of the lake exists.
@@ -358,15 +391,15 @@ def test(declaration: Declaration, *, select: Sequence[str] = ()) -> tuple[RuleT
 
 
 def schema(declaration: Declaration, table: str) -> TableSchema:
-    """Return the columns of a table and the layouts of its source, as :func:`frazil.serve.schema.schema`.
+    """Return the columns of a table and the layouts of its source's files, see :func:`frazil.serve.schema.schema`.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
         table: a source table, or one of its marts.
 
     Raises:
-        UnknownSelectionError: there is no such table.
-        NoLakeError: nothing of it was written yet.
+        UnknownSelectionError: the table does not exist.
+        NoLakeError: no layer of the table exists.
     """
     from frazil.serve.schema import schema as look
 

@@ -29,14 +29,20 @@ _RUN, _WATCH, _CAPTURE = RunOptions(), WatchOptions(), CaptureOptions()
 
 
 def session(declaration: Declaration, *, short: bool = False, verbose: bool = False) -> SparkSession:
-    """Return a Spark session on a pipeline's lake, as :func:`frazil.spark.session.spark_session` describes it."""
+    """Return a Spark session on a pipeline's lake, see :func:`frazil.spark.session.spark_session`.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        short: tune the session for a short command.
+        verbose: show Spark's log messages.
+    """
     from frazil.spark.session import spark_session
 
     return spark_session(load(declaration), short=short, verbose=verbose)
 
 
 def plan(declaration: Declaration, *, select: Sequence[str] = (), rebuild: bool = False) -> Plan:
-    """Return what a run would do, without a JVM; nothing is changed.
+    """Return the plan of a run, without a JVM and without changing anything.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
@@ -44,9 +50,8 @@ def plan(declaration: Declaration, *, select: Sequence[str] = (), rebuild: bool 
         rebuild: plan to compute silver and marts from all of bronze.
 
     Returns:
-        The plan, with the errors of tables that cannot be planned or captured, and what waits at servers and is not
-        captured yet.
-        ``run`` takes it and does exactly that.
+        The plan, which :func:`run` can execute exactly. It includes the errors of tables that cannot be planned or
+        captured, and the number of changes at servers that are not captured yet.
 
     Raises:
         DeclarationError: the declaration is wrong, or the selection names nothing.
@@ -85,27 +90,27 @@ def run(
     rebuild: bool = False,
     options: RunOptions = _RUN,
 ) -> RunReport:
-    """Bring every table level with its source; a table that fails stops no other. With nothing to do start no JVM.
+    """Bring every table up to date; a failed table does not stop the others. Without new data no JVM is started.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
-        plan: do exactly this plan; ``select`` and ``rebuild`` are its own then.
-        spark: a session to work in, such as a notebook's: it plans too. Left out, the run is planned without a JVM
-            first, and a session is started if there is something to do.
+        plan: a plan to execute exactly; its own selection replaces ``select`` and ``rebuild``.
+        spark: an existing session, such as a notebook's, which also plans the run. With None the run is planned without
+            a JVM, and a session is started only if there is work to do.
         select: names or patterns of tables, marts or aggregates; empty for all.
         rebuild: compute silver and marts again from all of bronze.
-        options: how to work.
+        options: listener, failure handling and logging.
 
     Returns:
-        What was done, in numbers, for every selected table and aggregate.
+        Numbers for every selected table and aggregate.
 
     Raises:
-        RunFailedError: tables or aggregates failed; it has the report. All others are done.
+        RunFailedError: tables or aggregates failed; the error has the report. All others are up to date.
         OutdatedPlanError: a table was written, or the declaration changed, since the plan was made.
-        FrazilError: any other is raised before a table is touched.
-        KeyboardInterrupt: Ctrl-C; the jobs of this run are cancelled, and the session can be used on.
+        FrazilError: any other error, raised before a table is changed.
+        KeyboardInterrupt: Ctrl-C. The jobs of this run are cancelled; the session stays usable.
 
-    Cost: each new file is read twice: for its hash when it is planned, and for its records.
+    Cost: reads each new file twice: for its hash when the run is planned, and for its records.
     """
     from frazil.interop.observe import observed
 
@@ -138,12 +143,12 @@ def _run(
     except OutdatedPlanError:
         if is_given:
             raise
-        # Somebody wrote a table while Spark started: the session plans itself, on what is there now.
+        # Another run wrote a table while Spark started: plan again from the current state.
         return work(pipeline, spark=spark, select=select, rebuild=rebuild, options=options)
 
 
 def _planned(pipeline: Pipeline, select: Sequence[str], options: RunOptions, *, rebuild: bool) -> Plan | None:
-    """Capture, and plan a run; None where only a JVM can read the catalog: then the run plans itself."""
+    """Capture, and plan a run; None if only a JVM can read the catalog, so that the run plans itself."""
     from frazil.errors import SetupError, StorageError
     from frazil.runner.capture import capture_once
 
@@ -162,7 +167,15 @@ def rebuild(
     select: Sequence[str] = (),
     options: RunOptions = _RUN,
 ) -> RunReport:
-    """Compute silver, marts and aggregates again from bronze: :func:`run` with ``rebuild``, and its arguments."""
+    """Compute silver, marts and aggregates again from bronze: :func:`run` with ``rebuild``.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        plan: as for :func:`run`.
+        spark: as for :func:`run`.
+        select: as for :func:`run`.
+        options: as for :func:`run`.
+    """
     return run(declaration, plan=plan, spark=spark, select=select, rebuild=True, options=options)
 
 
@@ -174,26 +187,26 @@ def replay(
     spark: SparkSession | None = None,
     options: RunOptions = _RUN,
 ) -> RunReport:
-    """Send what is in quarantine through again, each record at its old place.
+    """Apply quarantined records again, each at its old place among the changes.
 
-    Without ``corrected`` that is a run of the tables with records in quarantine: where the declaration changed, silver
-    is made of all of bronze again; where it did not, the records would break the same rules, and nothing is done.
-    Aggregates that are made of these tables follow, also those that read other tables too, as these stand.
+    Without ``corrected`` this is a run of the tables with records in quarantine. If the declaration changed, silver is
+    rebuilt from bronze; otherwise the records would break the same rules, and nothing is done. Aggregates over these
+    tables are refreshed, with the current rows of the other tables that they read.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
         table: a source table, or one of its marts; None for all.
         corrected: a file of corrected records of ``table``, see
-            :func:`frazil.serve.corrections.write_corrections`. Bronze keeps them beside the records that came.
+            :func:`frazil.serve.corrections.write_corrections`. Bronze keeps the original records as well.
         spark: as for :func:`run`.
         options: as for :func:`run`.
 
     Returns:
-        What the run did; with ``corrected``, the one that took the corrections.
+        Report of the run; with ``corrected``, of the run that applied the corrections.
 
     Raises:
-        CorrectionError: the file cannot be taken as it is; no correction was taken.
-        RunFailedError: as for :func:`run`. What was corrected is in bronze then, and the next run takes it.
+        CorrectionError: the file is not valid; no correction was applied.
+        RunFailedError: as for :func:`run`. Corrections are in bronze already, and the next run applies them.
     """
     from frazil.serve.corrections import read_corrections
     from frazil.serve.quarantine import quarantine
@@ -219,22 +232,22 @@ def replay(
 def capture(
     declaration: Declaration, stop: Event, *, select: Sequence[str] = (), options: CaptureOptions = _CAPTURE
 ) -> int:
-    """Land what databases and brokers have, as it comes, until ``stop`` is set. Starts no JVM, touches no lake.
+    """Land changes of databases and brokers as files, until ``stop`` is set. Starts no JVM, and does not use the lake.
 
-    A run lands by itself what there is when it begins; this is for changes that must leave their server sooner.
+    Every run captures before it plans; use this function for changes that must leave their server sooner.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
         stop: set it to end.
         select: names or patterns of tables; empty for all.
-        options: pauses, and who is told what happens.
+        options: pauses and listener.
 
     Returns:
-        Exit code of the worst failure that stands at the end; 0 where none does.
+        Exit code of the worst failure that remains at the end; 0 without failures.
 
     Raises:
-        DeclarationError: the declaration is wrong, or no selected table is captured: all are files already.
-        FrazilError: nothing can be captured any more, and trying again would not help.
+        DeclarationError: the declaration is wrong, or no selected table is captured from a server.
+        FrazilError: no capture can continue, and a retry would not help.
     """
     from frazil.runner.capture import capture as follow
     from frazil.spec.check.check import check as check_declaration
@@ -247,23 +260,23 @@ def capture(
 def reload(
     declaration: Declaration, tables: Sequence[str], *, listener: Listener | None = None
 ) -> list[tuple[str, Landed]]:
-    """Land all rows of captured tables again, at their place among the changes; the next run takes them.
+    """Land all rows of captured tables again, at their place among the changes; the next run applies them.
 
-    Keys that the table no longer has are deleted then, rows that differ get a version, others change nothing in
-    history. Where the slot is lost, all tables of it are to be named: it is created again. Starts no JVM.
+    The run deletes keys that the table no longer has, and opens versions for rows that differ. Equal rows change no
+    history. If a slot is lost, name all of its tables: the slot is created again. Starts no JVM.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
         tables: names or patterns of tables.
-        listener: is told how far it is.
+        listener: receives progress.
 
     Returns:
-        What was captured -> what was landed of it.
+        Pairs of a capture's name and what it landed.
 
     Raises:
         DeclarationError: a table is not captured, or its rows cannot be read again.
-        SourceError: the server cannot be reached, or has not what is declared.
-        SlotLostError: changes of other tables of the slot are missed too.
+        SourceError: the server cannot be reached, or lacks what is declared.
+        SlotLostError: the slot is lost, and other tables of it would miss changes.
     """
     from frazil.runner.capture import reload as reload_tables
     from frazil.spec.check.check import check as check_declaration
@@ -281,20 +294,20 @@ def watch(
     select: Sequence[str] = (),
     options: WatchOptions = _WATCH,
 ) -> int:
-    """Run whenever files arrive, until ``stop`` is set; a run that has begun is always ended.
+    """Run whenever files arrive, until ``stop`` is set; the run in progress is finished first.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
         stop: set it to end.
-        spark: a warm session; left out, one is started.
+        spark: a warm session; with None, a session is started.
         select: as for :func:`run`.
-        options: pauses, and who is told what happens.
+        options: pauses and listener.
 
     Returns:
-        Exit code of the worst failure that stands at the end; 0 where none does.
+        Exit code of the worst failure that remains at the end; 0 without failures.
 
     Raises:
-        FrazilError: a run cannot begin, and trying again would not help.
+        FrazilError: a run cannot begin, and a retry would not help.
     """
     from frazil.interop.observe import observed_watch
     from frazil.runner.watch import watch as follow
@@ -312,16 +325,16 @@ def maintain(
     select: Sequence[str] = (),
     wait_seconds: float = TURN_SECONDS,
 ) -> tuple[MaintainReport, ...]:
-    """Compact, expire snapshots, remove orphan files, compute statistics; bookmarks always stay.
+    """Compact files, expire snapshots, remove orphan files and compute statistics.
 
     Args:
-        declaration: a pipeline, or the path of its declaration; its ``upkeep`` says how old and how large.
-        spark: a session with the lake; left out, one is started.
+        declaration: a pipeline, or the path of its declaration; its ``upkeep`` sets ages and sizes.
+        spark: a session with the lake; with None, a session is started.
         select: as for :func:`run`.
         wait_seconds: how long to wait for a run to end.
 
     Returns:
-        What was done to each table.
+        A report for each table.
 
     Raises:
         BusyError: a run holds the pipeline for longer than ``wait_seconds``.
@@ -334,7 +347,7 @@ def maintain(
 
 
 def droppable(declaration: Declaration, select: Sequence[str] = ()) -> tuple[Droppable, ...]:
-    """Return the tables that earlier declarations left behind, or those that words name; nothing is removed."""
+    """Return the leftover tables of earlier declarations, or the tables that match ``select``; remove nothing."""
     from frazil.serve.leftovers import chosen, leftovers
 
     pipeline = load(declaration)
@@ -344,18 +357,18 @@ def droppable(declaration: Declaration, select: Sequence[str] = ()) -> tuple[Dro
 def drop(
     declaration: Declaration, tables: Iterable[Droppable], *, spark: SparkSession | None = None
 ) -> tuple[str, ...]:
-    """Remove tables with their files.
+    """Drop tables with their files.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
         tables: as :func:`droppable` returns them.
-        spark: a session with the lake; left out, one is started.
+        spark: a session with the lake; with None, a session is started.
 
     Returns:
-        The tables that were removed, with their namespaces; one that is not there any more is passed over.
+        The removed tables, with their namespaces. Tables that no longer exist are skipped.
 
     Raises:
-        BusyError: a run holds the pipeline, for a minute.
+        BusyError: a run holds the pipeline for more than a minute.
     """
     from frazil.past.drop import drop as remove
     from frazil.spark.session import lake_session

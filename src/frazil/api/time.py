@@ -1,4 +1,4 @@
-"""Mark points of a lake's past, and go back to them: cut, rollback."""
+"""Mark points in a lake's history, and go back to them: cut, rollback."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 def cut(
     declaration: Declaration, name: str, *, spark: SparkSession | None = None, wait_seconds: float = TURN_SECONDS
 ) -> Cut:
-    """Mark all marts and aggregates at one point, readable as one by its name.
+    """Mark all marts and aggregates at one consistent point, under a name that queries accept as ``as_of``.
 
-    A cut that was killed is ended by the same call, as long as no table has moved since.
+    Repeat the call to finish a cut that was killed; this works as long as no table has changed since.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
-        name: of the cut: a letter, then letters, digits, ``_``, ``.`` and ``-``.
-        spark: a session with the lake; left out, one is started.
+        name: name of the cut: a letter, then letters, digits, ``_``, ``.`` and ``-``.
+        spark: a session with the lake; with None, a session is started.
         wait_seconds: how long to wait for a run to end.
 
     Returns:
         The cut.
 
     Raises:
-        CutNameError: it cannot be called so.
-        CutExistsError: there is one of this name, of another point.
-        NotLevelError: the tables do not stand at one point of their sources; a run brings them there.
+        CutNameError: the name is not valid.
+        CutExistsError: a cut of this name exists at another point.
+        NotLevelError: the tables are not at one point of their sources; a run brings them there.
         BusyError: a run holds the pipeline for longer than ``wait_seconds``.
     """
     from frazil.past.snapshots import cut as mark
@@ -51,7 +51,7 @@ def cut(
 
 
 def cuts(declaration: Declaration) -> tuple[Cut, ...]:
-    """Return the cuts there are, by name; starts no JVM.
+    """Return all cuts by name; starts no JVM.
 
     Raises:
         NoLakeError: no table of the lake exists.
@@ -62,11 +62,16 @@ def cuts(declaration: Declaration) -> tuple[Cut, ...]:
 
 
 def drop_cut(declaration: Declaration, name: str, *, spark: SparkSession | None = None) -> Cut:
-    """Remove a cut; what only it keeps can expire then. Return what it was.
+    """Remove a cut, and return it. Snapshots that only the cut kept can then expire.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        name: name of the cut.
+        spark: a session with the lake; with None, a session is started.
 
     Raises:
-        PointError: there is no such cut.
-        BusyError: a run holds the pipeline, for a minute.
+        PointError: the cut does not exist.
+        BusyError: a run holds the pipeline for more than a minute.
     """
     from frazil.past.snapshots import drop_cut as remove
     from frazil.serve.cuts import find_cut
@@ -81,7 +86,7 @@ def drop_cut(declaration: Declaration, name: str, *, spark: SparkSession | None 
 
 
 def rollback_plan(declaration: Declaration, table: str, to: str) -> Rollback:
-    """Return what a rollback would do, as :func:`frazil.serve.rollback.rollback_of`; starts no JVM, changes nothing.
+    """Return the plan of a rollback, see :func:`frazil.serve.rollback.rollback_of`; starts no JVM, changes nothing.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
@@ -89,8 +94,8 @@ def rollback_plan(declaration: Declaration, table: str, to: str) -> Rollback:
         to: a time, a snapshot, a cut or a batch.
 
     Raises:
-        UnknownSelectionError: there is no such source table.
-        PointError: ``to`` is no point, or a mart cannot be read as it was then.
+        UnknownSelectionError: the source table does not exist.
+        PointError: ``to`` is not a point, or a mart has no snapshot of that point.
     """
     from frazil.serve.rollback import rollback_of
 
@@ -98,15 +103,15 @@ def rollback_plan(declaration: Declaration, table: str, to: str) -> Rollback:
 
 
 def rollback(declaration: Declaration, plan: Rollback, *, spark: SparkSession | None = None) -> None:
-    """Let marts and aggregates be what they were, rows and bookmark together; the next run catches up.
+    """Set marts and aggregates back to older snapshots, rows and bookmark together; the next run catches up.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
-        plan: as :func:`rollback_plan` returns it.
-        spark: a session with the lake; left out, one is started.
+        plan: the plan from :func:`rollback_plan`.
+        spark: a session with the lake; with None, a session is started.
 
     Raises:
-        BusyError: a run holds the pipeline for a minute, or a table has moved since the plan was made.
+        BusyError: a run holds the pipeline for more than a minute, or a table has changed since the plan was made.
     """
     from frazil.past.snapshots import rollback as move
     from frazil.spark.session import lake_session
