@@ -1,3 +1,3 @@
-"""Other tools: Airflow, dbt, Trino."""
+"""Exports and integrations for other tools: dbt, data contracts, Trino, Spark platforms, and observability."""
 
 from __future__ import annotations

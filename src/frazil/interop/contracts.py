@@ -1,4 +1,4 @@
-"""The description of the marts for other tools: columns, keys and rules of each mart."""
+"""Description of the marts for other tools: columns, keys and rules of each mart."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MartRule:
-    """A rule that a whole mart keeps.
+    """A rule of a whole mart.
 
     Attributes:
-        rule: as it is declared.
-        fields: the columns of the other mart that it refers to.
-        is_exact: all rows of the mart that it refers to are living rows.
+        rule: the declared rule.
+        fields: referenced columns of the other mart.
+        is_exact: whether all rows of the other mart are living rows.
     """
 
     rule: Rule
@@ -41,17 +41,17 @@ class MartRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MartContract:
-    """A mart as its readers know it.
+    """A mart as its readers see it.
 
     Attributes:
-        table: its place in the catalog.
-        source: the source table that it is made of.
+        table: its name in the catalog.
+        source: its source table.
         mart: its declaration.
-        columns: name -> type, of the contract and then those that the mart adds.
-        keys: columns that name a row.
+        columns: name -> type; columns of the contract, then the mart's own.
+        keys: columns that identify a row of the source table.
         orders: columns that order its changes.
-        rules: those that its rows keep, or are reported by.
-        mart_rules: those that its living rows keep together.
+        rules: rules of single rows, including those that only warn.
+        mart_rules: rules of all its living rows together.
     """
 
     table: LakeTable
@@ -65,7 +65,7 @@ class MartContract:
 
     @property
     def has_living_rows(self) -> bool:
-        """Whether it has living rows only: none that are deleted, and no old versions."""
+        """Whether every row is living, so that it has neither deleted rows nor old versions."""
         return self.living == "true"
 
     @property
@@ -82,7 +82,7 @@ class MartContract:
 
     @property
     def says(self) -> str:
-        """Return in a sentence what it holds."""
+        """Return its description, as one sentence."""
         if self.mart.kind == "history":
             return f"Every version of the rows of {self.source}."
         rest = ", deleted ones flagged" if self.mart.deletes == "soft" else ""
@@ -92,7 +92,7 @@ class MartContract:
 def mart_contracts(pipeline: Pipeline) -> Iterator[MartContract]:
     """Yield every mart of a pipeline, in the order of the declaration; starts no JVM.
 
-    Columns that follow the source are among them once the lake has them.
+    Undeclared columns of the source are included once the lake has them.
 
     Raises:
         FrazilError: the catalog cannot be read.

@@ -1,4 +1,4 @@
-"""dbt: the marts as sources of a dbt project, with types, tests and where they come from."""
+"""dbt: the marts as sources of a dbt project, with types, tests and lineage."""
 
 from __future__ import annotations
 
@@ -29,17 +29,20 @@ references right rollup select semi session_user skip some table then to trailin
 unknown unnest user using values when where window with
 """
 _RESERVED: Final = frozenset(_WORDS.split())
-"""Words of Trino, Spark and DuckDB that name a column only between quotes."""
+"""Reserved words of Trino, Spark and DuckDB; a column of such a name must be quoted."""
 
 
 def dbt_sources(pipeline: Pipeline, marts: Iterable[MartContract]) -> dict[str, Any]:
-    """Return a properties file of dbt: one source a namespace, a table a mart, then the aggregates.
+    """Return a dbt properties file: one source for each namespace, with a table for each mart and aggregate.
 
-    Tests are those that dbt has of itself: ``unique`` of one column (in history among the current versions),
-    ``not_null`` and ``accepted_values`` (of a history also of the columns that it adds), and ``relationships`` to a
-    mart of living rows; what only warns has ``severity: warn``. How old a column of times may be is the source's
-    ``freshness``. All other rules are in ``meta``: without a package dbt has no test of several columns, and none of
-    numbers of rows.
+    Rules become dbt's built-in tests: ``unique`` of one column (in a history, of current versions), ``not_null`` and
+    ``accepted_values`` (in a history, also of the columns that it adds), and ``relationships`` to a mart of living
+    rows. Rules that only warn have ``severity: warn``. The freshness of a time column is the source's ``freshness``.
+    All other rules are in ``meta``, because dbt has no built-in test of several columns or of row counts.
+
+    Args:
+        pipeline: the declaration.
+        marts: the marts, see :func:`frazil.interop.contracts.mart_contracts`.
     """
     spaces = pipeline.lake.namespaces
     listed = [_table(one) for one in marts]
@@ -99,12 +102,12 @@ def _column(one: MartContract, name: str, kind: str) -> dict[str, Any]:
 
 
 def _is_plain(name: str) -> bool:
-    """Return whether a name means itself in SQL that dbt writes."""
+    """Return whether a name needs no quotes in dbt's SQL."""
     return _PLAIN.fullmatch(name) is not None and name.lower() not in _RESERVED
 
 
 def _row_rules(one: MartContract) -> tuple[RowRule, ...]:
-    """Return the rules of rows; of a history also those of the columns that it adds."""
+    """Return the row rules; for a history, also those of the columns that it adds."""
     if one.mart.kind != "history":
         return one.rules
     # An open version that is no longer known is not current.
@@ -126,7 +129,7 @@ def _test(rule: RowRule) -> Any:
 
 
 def _mart_test(one: MartContract, own: MartRule) -> dict[str, Any]:
-    """Return the test of a column that a rule of a whole mart is; empty where dbt has none."""
+    """Return the dbt test of a column for a rule of a whole mart; empty if dbt has no such test."""
     rule, config = own.rule, {}
     if rule.on_violation == "warn":
         config["severity"] = "warn"
@@ -142,7 +145,7 @@ def _mart_test(one: MartContract, own: MartRule) -> dict[str, Any]:
 
 
 def _freshness(one: MartContract, own: MartRule) -> dict[str, Any]:
-    """Return how old a table of a source may be; empty where a rule does not say it of a column."""
+    """Return the ``freshness`` of a source table; empty if the rule is not about a column."""
     fresh = own.rule.freshness
     if fresh is None or fresh.column is None or not _is_plain(fresh.column):
         return {}

@@ -1,4 +1,4 @@
-"""A data contract of the Open Data Contract Standard (ODCS) becomes a declaration to begin with."""
+"""Import of data contracts of the Open Data Contract Standard (ODCS) as a first declaration."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ _COUNT: Final = re.compile(r"\s*select count\(\*\) from \$\{object\} where not \
 
 
 class NoContractError(DeclarationError):
-    """A file is no data contract that tables can be declared by."""
+    """The file is not a data contract that declares tables."""
 
     code = "FZ109"
 
 
 def contract_declaration(path: Path, name: str) -> str:
-    """Write a declaration with a table for each object of a data contract.
+    """Return the text of a declaration with a table for each object of a data contract.
 
-    Types come from ``physicalType`` where it is one of ours, else from ``logicalType``. Keys, required properties,
-    accepted values, bounds, lengths and patterns are taken, and checks by SQL of the form that ``frazil export odcs``
-    writes; and rules of whole marts, see :mod:`frazil.interop.odcs_rules`. What is left out stands in comments, and so
-    does what is guessed.
+    Types come from ``physicalType`` if Frazil knows it, else from ``logicalType``. The declaration has the contract's
+    keys, required properties, accepted values, bounds, lengths, patterns, and SQL checks of the form that ``frazil
+    export odcs`` writes. For rules of whole marts see :mod:`frazil.interop.odcs_rules`. Comments name settings that
+    are left out or guessed.
 
     Args:
         path: the contract, YAML or JSON.
-        name: of the pipeline.
+        name: name of the pipeline.
 
     Raises:
         NoContractError: the file cannot be read, or has no objects with properties.
@@ -66,7 +66,7 @@ def contract_declaration(path: Path, name: str) -> str:
     if not found:
         raise NoContractError(f"{path} has no schema with properties", hint="name a data contract (ODCS 3)")
     lines = [
-        f"# From {path.name}. Say where the changes come from, and look the comments through, before the first run.",
+        f"# From {path.name}. Before the first run, declare the sources of the changes and review the comments.",
         f"pipeline: {_flow(name)}",
         "lake: {warehouse: ./lake}",
         "tables:",
@@ -82,11 +82,11 @@ def contract_declaration(path: Path, name: str) -> str:
 
 
 def _refused_rules(text: str) -> set[tuple[str | int, ...]]:
-    """Return the places of rules in a declaration that cannot be, such as one over a column that there is not."""
+    """Return the places of invalid rules in a declaration, such as a rule over an unknown column."""
     try:
         pipeline = Pipeline.model_validate(yaml.safe_load(text))
     except ValueError:
-        return set()  # what is wrong is not with the rules
+        return set()  # the mistakes are not in the rules
     paths = [problem.path for problem in problems(pipeline)]
     return {path[:4] for path in paths if path[2:3] == ("rules",) and len(path) > len(("tables", 0, "rules"))}
 
@@ -129,7 +129,7 @@ def _table(
 
 
 def _column(item: dict[str, Any], *, is_key: bool) -> tuple[dict[str, Any], list[str]]:
-    """Return a column, and names of what was left out."""
+    """Return a column, and the names of settings that were left out."""
     column: dict[str, Any] = {"name": item["name"], "type": _type(item)}
     left = []
     if item.get("required") and not is_key:
@@ -149,7 +149,7 @@ def _column(item: dict[str, Any], *, is_key: bool) -> tuple[dict[str, Any], list
             column["nullable"] = False
             severities.append(check.get("severity", "error"))
         elif rule_of_check(check, item["name"]) is not None:
-            continue  # a rule of the table
+            continue  # a rule of the whole table
         else:
             left.append(f"{check.get('name') or check.get('metric') or check.get('type') or 'a check'}")
     if severities and "error" not in severities:
@@ -182,7 +182,7 @@ def _rules(checks: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]], list
 def _of_whole(
     one: dict[str, Any], known: dict[str, str], agreed: list[dict[str, Any]]
 ) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """Yield the rules of a whole mart, each behind what it is called where it cannot be taken."""
+    """Yield the rules of a whole mart, each with its name in the contract; the rule is None if it cannot be used."""
     for item in one["properties"]:
         checks = item.get("quality") or ()
         found = [rule for check in checks if (rule := rule_of_check(check, item["name"])) is not None]
@@ -197,6 +197,6 @@ def _of_whole(
 
 
 def _flow(value: object) -> str:
-    """Write a value on one line of YAML."""
+    """Return a value as one line of YAML."""
     text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, allow_unicode=True, width=10**6)
     return text.removesuffix("...\n").strip()

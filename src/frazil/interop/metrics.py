@@ -1,4 +1,4 @@
-"""Prometheus: the newest run of a pipeline as a file that node_exporter's textfile collector reads."""
+"""Prometheus metrics of a pipeline's newest run, as a file for node_exporter's textfile collector."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 
 
 class Metrics:
-    """Replace a file in one step after each run. A file belongs to one pipeline."""
+    """Writes the metrics after each run, and replaces the file atomically. A file belongs to one pipeline."""
 
     def __init__(self, file: str) -> None:
         self._file = file
 
     def planned(self, steps: Sequence[Step]) -> None:
-        """Nothing: metrics are of runs that are over."""
+        """Do nothing: metrics describe finished runs."""
 
     def began(self, table: str, what: str) -> None:
-        """Nothing, as above."""
+        """Do nothing."""
 
     def progressed(self, table: str, how_far: str) -> None:
-        """Nothing, as above."""
+        """Do nothing."""
 
     def ended(self, report: TableReport | GoldReport) -> None:
-        """Nothing, as above."""
+        """Do nothing."""
 
     def finished(self, report: RunReport, lag_seconds: float | None) -> None:
         """Write the metrics of a run.
@@ -42,7 +42,13 @@ class Metrics:
 
 
 def registry_of(report: RunReport, lag_seconds: float | None, *, now: float) -> CollectorRegistry:
-    """Return the metrics of a run, as a registry that any exporter of prometheus-client takes."""
+    """Return the metrics of a run, as a registry for any exporter of prometheus-client.
+
+    Args:
+        report: the run.
+        lag_seconds: time from the newest ingested file's modification until its rows were readable, or None.
+        now: end of the run, as a Unix time.
+    """
     registry, pipeline = CollectorRegistry(), report.pipeline
 
     def gauge(name: str, says: str, *labels: str) -> Gauge:
@@ -50,24 +56,22 @@ def registry_of(report: RunReport, lag_seconds: float | None, *, now: float) -> 
 
     gauge("run_timestamp_seconds", "When the newest run ended.").labels(pipeline).set(now)
     gauge("run_seconds", "How long it took.").labels(pipeline).set(report.seconds)
-    gauge("run_exit_code", "Exit code of its worst failure; 0 where nothing failed.").labels(pipeline).set(
-        report.exit_code
-    )
+    gauge("run_exit_code", "Exit code of its worst failure; 0 without failures.").labels(pipeline).set(report.exit_code)
     if lag_seconds is not None:
-        lag = gauge("lag_seconds", "From the newest taken file's modification to the moment its rows could be read.")
+        lag = gauge("lag_seconds", "Time from the newest ingested file's modification until its rows were readable.")
         lag.labels(pipeline).set(lag_seconds)
-    failed = gauge("table_failed", "1 where a table or an aggregate failed.", "table")
+    failed = gauge("table_failed", "1 if a table or an aggregate failed.", "table")
     seconds = gauge("table_seconds", "How long a table or an aggregate took.", "table")
     numbers = {
         name: gauge(f"table_{name}", says, "table")
         for name, says in {
-            "files": "Files taken.",
+            "files": "Ingested files.",
             "deferred": "Files that wait for a later run.",
             "changes": "Changes that passed the contract.",
             "quarantined": "Records that went to quarantine.",
         }.items()
     }
-    keys = gauge("mart_keys", "Keys of a mart by what the run did to them.", "mart", "action")
+    keys = gauge("mart_keys", "Keys of a mart by the action of the run.", "mart", "action")
     rows = gauge("gold_rows", "Rows of an aggregate that was refreshed.", "table")
     for table in report.tables:
         failed.labels(pipeline, table.table).set(table.outcome == "failed")

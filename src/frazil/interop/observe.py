@@ -1,4 +1,4 @@
-"""Who watches a run from outside: logs, metrics, traces and lineage, each off until its setting names a place."""
+"""Observers of runs: JSON logs, metrics, traces and lineage, each enabled by its environment variable."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 
 
 class Observer(Listener, Protocol):
-    """A listener that is also given the report. Called from several threads; what it raises becomes a warning."""
+    """A listener that also receives the report. Called from several threads; its errors become warnings."""
 
     def finished(self, report: RunReport, lag_seconds: float | None) -> None:
-        """Called when a run is over, whatever came of it; with the lag where ``frazil watch`` knows it."""
+        """Called when a run has ended, even if it failed; ``lag_seconds`` is known within ``frazil watch`` only."""
 
 
 class ObserverError(SetupError):
-    """What a setting of observation needs is not installed."""
+    """A library that an observer needs is not installed."""
 
     code = "FZ912"
 
 
 def observers(pipeline: Pipeline) -> list[Observer]:
-    """Return the observers that the environment names; their libraries are imported only then.
+    """Return the observers that environment variables enable; only their libraries are imported.
 
     Raises:
         ObserverError: a library is not installed.
@@ -63,12 +63,17 @@ def observers(pipeline: Pipeline) -> list[Observer]:
             found.append(OpenLineage(pipeline))
     except ModuleNotFoundError as error:
         hint = "pip install 'frazil[observe]', or unset the variable"
-        raise ObserverError(f"the environment asks for observation that needs {error.name}", hint=hint) from error
+        raise ObserverError(f"an observer in the environment needs {error.name}", hint=hint) from error
     return found
 
 
 def observed(pipeline: Pipeline, options: RunOptions, work: Callable[[RunOptions], RunReport]) -> RunReport:
-    """Do a run before the eyes of all observers; with none it is just done.
+    """Run with all observers.
+
+    Args:
+        pipeline: the declaration.
+        options: options of the run; their listener is called as well.
+        work: runs with the options that it gets.
 
     Raises:
         ObserverError: a library is not installed.
@@ -87,7 +92,7 @@ def observed(pipeline: Pipeline, options: RunOptions, work: Callable[[RunOptions
 
 
 def observed_watch(pipeline: Pipeline, options: WatchOptions) -> WatchOptions:
-    """Return options of a watch whose runs are seen by all observers.
+    """Return options with which a watch calls all observers.
 
     Raises:
         ObserverError: a library is not installed.
@@ -105,7 +110,7 @@ def observed_watch(pipeline: Pipeline, options: WatchOptions) -> WatchOptions:
 
 
 class _Everyone:
-    """All observers, and the listener that there was, as one."""
+    """All observers and the original listener, as one listener."""
 
     def __init__(self, observers: Sequence[Observer], listener: Listener | None) -> None:
         self._observers = observers
@@ -136,7 +141,7 @@ class _Everyone:
 
 
 class _Safely:
-    """A listener whose failures concern nobody: its ``finished`` tells of them."""
+    """A listener whose errors are ignored, because its ``finished`` reports them."""
 
     def __init__(self, one: Listener) -> None:
         self._one = one
@@ -159,24 +164,24 @@ class _Safely:
 
 
 class JsonLog:
-    """Append events to a file, or to the standard error where its name is ``-``; never a row, never a secret."""
+    """Appends events to a file, or to standard error for ``-``. Events never contain rows or secrets."""
 
     def __init__(self, pipeline: Pipeline, file: str) -> None:
         self._pipeline, self._file, self._lock = pipeline.pipeline, file, Lock()
 
     def planned(self, steps: Sequence[Step]) -> None:
-        """Write how many steps there are."""
+        """Write the number of steps."""
         self._write("run planned", steps=len(steps))
 
     def began(self, table: str, what: str) -> None:
-        """Write which part of a table's work begins."""
+        """Write the step of a table that begins."""
         self._write("step began", table=table, step=what)
 
     def progressed(self, table: str, how_far: str) -> None:
-        """Write nothing: how far a step is, is for a person who looks."""
+        """Write nothing: progress is for people who watch."""
 
     def ended(self, report: TableReport | GoldReport) -> None:
-        """Write what a table or an aggregate came to, with its numbers."""
+        """Write the outcome of a table or an aggregate, with its numbers."""
         if isinstance(report, TableReport):
             marts = {mart.mart: [mart.inserted, mart.updated, mart.deleted, mart.late] for mart in report.marts}
             numbers = {"files": report.files, "rows": report.rows, "changes": report.changes}
@@ -186,7 +191,7 @@ class JsonLog:
             self._write("table ended", table=f"gold.{report.name}", **_outcome(report), rows=report.rows)
 
     def finished(self, report: RunReport, lag_seconds: float | None) -> None:
-        """Write how the run ended."""
+        """Write the outcome of the run."""
         lag = {} if lag_seconds is None else {"lag_seconds": round(lag_seconds, 3)}
         seconds, exit_code = round(report.seconds, 3), report.exit_code
         self._write("run ended", run_id=report.run_id, steps=report.steps, seconds=seconds, exit_code=exit_code, **lag)

@@ -1,4 +1,4 @@
-"""The Open Data Contract Standard (ODCS): the marts as a data contract."""
+"""The marts as a data contract of the Open Data Contract Standard (ODCS)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from frazil.spec import Pipeline
 
 VERSION: Final = "v3.1.0"
-"""The first version of the standard that has timestamps."""
+"""The first version of the standard with timestamps."""
 
 _LOGICAL: Final = {
     "int": "integer",
@@ -32,11 +32,15 @@ _OPTIONS: Final = {"min": "minimum", "max": "maximum", "min_length": "minLength"
 
 
 def odcs_contract(pipeline: Pipeline, marts: Iterable[MartContract]) -> dict[str, Any]:
-    """Return a data contract: an object a mart, with keys, types, and the rules that its rows keep.
+    """Return a data contract with an object for each mart: its keys, types and rules.
 
-    Bounds, lengths and patterns are options of the logical type, accepted values a check that no value is invalid, and
-    rules over several columns checks by SQL; each check says in ``severity`` whether it stops anything. Rules of whole
-    marts are as :mod:`frazil.interop.odcs_rules` says.
+    Bounds, lengths and patterns are options of the logical type. Accepted values are a check of invalid values, and
+    rules over several columns are SQL checks. The ``severity`` of a check says whether it stops a run. For rules of
+    whole marts see :mod:`frazil.interop.odcs_rules`.
+
+    Args:
+        pipeline: the declaration.
+        marts: the marts, see :func:`frazil.interop.contracts.mart_contracts`.
     """
     listed = [*marts]
     agreed = [one for mart in listed for one in agreed_of(mart)]
@@ -78,7 +82,7 @@ def _property(one: MartContract, name: str, kind: str) -> dict[str, Any]:
     }
     if name in one.required:
         found["required"] = True
-    # Of a history the key names many rows.
+    # In a history a key has many rows.
     if name in one.keys and one.mart.kind == "current":
         found |= {"primaryKey": True, "primaryKeyPosition": one.keys.index(name) + 1}
         found |= {"unique": True} if len(one.keys) == 1 else {}
@@ -96,7 +100,7 @@ def _option(rule: RowRule) -> str:
 
 
 def _value(rule: RowRule) -> Any:
-    """Return a bound as a number where that is exact, else as text."""
+    """Return a bound as a number if that is exact, else as text."""
     (text,) = rule.values
     if rule.name in ("min_length", "max_length"):
         return int(text)

@@ -1,8 +1,8 @@
-"""Rules of whole marts in the words of the Open Data Contract Standard (ODCS), there and back.
+"""Conversion of rules of whole marts to and from the Open Data Contract Standard (ODCS).
 
-Where the standard has words: checks by ``duplicateValues`` and ``rowCount``, relationships, and the agreed ``latency``.
-They say what all rows of an object keep, so rules of a mart that has deleted rows or old versions, too, are custom
-checks, as is what the standard has no words for.
+The standard has checks of ``duplicateValues`` and ``rowCount``, relationships, and an agreed ``latency``. They apply to
+all rows of an object. Rules of a mart with deleted rows or old versions are therefore custom checks, and so are rules
+that the standard does not have.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from frazil.interop.contracts import MartContract, MartRule
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_\-]*")
-"""Names that a relationship can have."""
+"""Names that a relationship may use."""
 
 _UNITS: Final = {"minute": "m", "hour": "h", "day": "d"}
 _PERIODS: Final = {
@@ -30,7 +30,7 @@ _ENGINE: Final = "frazil"
 
 
 def checks_of(one: MartContract) -> list[dict[str, Any]]:
-    """Return the checks of an object, other than those of one of its properties."""
+    """Return the checks of an object, without those of its properties."""
     found = []
     for own in one.mart_rules:
         rule = own.rule
@@ -44,12 +44,12 @@ def checks_of(one: MartContract) -> list[dict[str, Any]]:
 
 
 def checks_of_property(one: MartContract, name: str) -> list[dict[str, Any]]:
-    """Return the checks of one property: that its values are unique."""
+    """Return the checks of one property: uniqueness of its values."""
     return [_duplicates(own.rule) for own in one.mart_rules if one.has_living_rows and own.rule.unique == (name,)]
 
 
 def relationships_of(one: MartContract) -> list[dict[str, Any]]:
-    """Return what an object refers to."""
+    """Return the relationships of an object."""
     found = []
     for own in one.mart_rules:
         rule = own.rule
@@ -71,7 +71,7 @@ def relationships_of(one: MartContract) -> list[dict[str, Any]]:
 
 
 def agreed_of(one: MartContract) -> list[dict[str, Any]]:
-    """Return what is agreed on how old an object may be."""
+    """Return the agreed ``latency`` of an object."""
     found = []
     for own in one.mart_rules:
         fresh = own.rule.freshness
@@ -87,7 +87,7 @@ def agreed_of(one: MartContract) -> list[dict[str, Any]]:
 
 
 def _is_named(own: MartRule) -> bool:
-    """Whether a relationship can name the columns, and the other mart has living rows only."""
+    """Return whether a relationship can name the columns, and the other mart has living rows only."""
     reference = own.rule.references
     names = () if reference is None else (*reference.columns, *own.fields)
     return own.is_exact and all(map(_NAME.fullmatch, names))
@@ -127,7 +127,7 @@ def _severity(rule: Rule) -> str:
 
 
 def rule_of_check(check: dict[str, Any], column: str | None = None) -> dict[str, Any] | None:
-    """Return the rule that a check of an object, or of one of its properties, stands for; None for another one."""
+    """Return the rule for a check of an object or of one of its properties; None if there is no such rule."""
     name, metric = f"{check.get('name') or ''}", check.get("metric")
     if check.get("engine") == _ENGINE and isinstance(check.get("implementation"), dict):
         return _rule(name, check["implementation"], check.get("severity"))
@@ -159,11 +159,11 @@ def _bounds(check: dict[str, Any]) -> dict[str, int]:
 
 
 def rules_of_relationships(one: dict[str, Any], known: dict[str, str]) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """Yield what an object's relationships refer to, each with its rule; None for one that is no rule here.
+    """Yield the target of each relationship of an object with its rule; None if it cannot be a rule.
 
     Args:
         one: the object.
-        known: name of each object of the contract -> name of the table that it becomes.
+        known: name of each object of the contract -> name of its table.
     """
     own = [(given.get("from"), given) for given in one.get("relationships") or ()]
     for item in one.get("properties") or ():
@@ -183,7 +183,7 @@ def rules_of_relationships(one: dict[str, Any], known: dict[str, str]) -> Iterat
 
 
 def rules_of_agreed(agreed: Iterable[dict[str, Any]], name: str) -> Iterator[dict[str, Any]]:
-    """Yield the rules of an object that are agreed on how old it may be."""
+    """Yield the freshness rules of an object, from its agreed ``latency``."""
     rules: dict[str, dict[str, Any]] = {}
     for one in agreed:
         table, _, column = f"{one.get('element') or ''}".partition(".")
@@ -208,7 +208,7 @@ def _rule(name: str, kind: dict[str, Any], severity: object = None) -> dict[str,
 
 
 def valid(rules: Sequence[dict[str, Any]]) -> bool:
-    """Return whether rules are of the shape that a declaration takes."""
+    """Return whether a declaration accepts the rules."""
     try:
         [Rule.model_validate(rule) for rule in rules]
     except ValueError:

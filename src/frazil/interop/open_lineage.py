@@ -1,4 +1,4 @@
-"""OpenLineage: what a run read and wrote, column by column, as events for Marquez, DataHub and others."""
+"""OpenLineage: inputs and outputs of a run, column by column, as events for Marquez, DataHub and others."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Origin = tuple[str, str, str]
 
 
 class OpenLineage:
-    """Send a START and a COMPLETE or FAIL for the run, and for each table and aggregate that it worked on."""
+    """Sends START and COMPLETE or FAIL events for the run, and for each table and aggregate that it processed."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
@@ -42,27 +42,27 @@ class OpenLineage:
         self._began = dt.datetime.now(dt.UTC)
 
     def planned(self, steps: Sequence[Step]) -> None:
-        """Note when the run began."""
+        """Record the start time of the run."""
         del steps
         self._began = dt.datetime.now(dt.UTC)
 
     def began(self, table: str, what: str) -> None:
-        """Nothing: events are of whole tables."""
+        """Do nothing: events describe whole tables."""
 
     def progressed(self, table: str, how_far: str) -> None:
-        """Nothing, as above."""
+        """Do nothing."""
 
     def ended(self, report: TableReport | GoldReport) -> None:
-        """Nothing, as above."""
+        """Do nothing."""
 
     def finished(self, report: RunReport, lag_seconds: float | None) -> None:
-        """Send the events of a run that did something."""
+        """Send the events, unless the run had nothing to do."""
         del lag_seconds
         tables = [table for table in report.tables if table.outcome in ("done", "failed")]
         gold = [made for made in report.gold if made.outcome in ("done", "failed")]
         if not tables and not gold:
             return
-        # A client for each run: some transports cannot send any more once they were closed, and a watch goes on.
+        # Each run has its own client: some transports cannot send after close, and a watch has many runs.
         client = OpenLineageClient()
         try:
             for event in self._events(report, tables, gold):
@@ -169,21 +169,21 @@ def _facets(failures: Iterable[Failure]) -> dict[str, Any]:
 
 
 Origins = dict[str, tuple[tuple[str, str], ...]]
-"""Column -> the (table, column) pairs that its values come from; none for a constant or ``count(*)``."""
+"""Column -> the (table, column) pairs that its values come from; empty for a constant or ``count(*)``."""
 
 
 def gold_lineage(pipeline: Pipeline, marts: Mapping[str, Mapping[str, str]]) -> dict[str, Origins]:
-    """Return the origins of the columns of each aggregate, in the order in which they are refreshed.
+    """Return the origins of the columns of each aggregate, in the order of their refresh.
 
-    Columns that only decide which rows there are (WHERE, JOIN, GROUP BY of others) are no origins.
+    Columns that only select rows (WHERE, JOIN, GROUP BY of others) are not origins.
 
     Args:
         pipeline: the declaration.
         marts: mart -> its columns and their types.
 
     Returns:
-        Aggregate -> its columns' origins: marts, and aggregates that it reads itself. None of an aggregate whose SELECT
-        SQLGlot does not understand.
+        Aggregate -> origins of its columns: marts, and aggregates that it reads directly. An aggregate whose SELECT
+        SQLGlot cannot parse has no origins.
     """
     known = {name: {column: kind or "string" for column, kind in columns.items()} for name, columns in marts.items()}
     found: dict[str, Origins] = {}
@@ -194,7 +194,7 @@ def gold_lineage(pipeline: Pipeline, marts: Mapping[str, Mapping[str, str]]) -> 
 
 
 def _origins(sql: str, known: Mapping[str, Mapping[str, str]]) -> Origins:
-    from sqlglot import exp, parse_one  # noqa: PLC0415 - only who asks for lineage pays for it
+    from sqlglot import exp, parse_one  # noqa: PLC0415 - only lineage needs it
     from sqlglot.errors import SqlglotError  # noqa: PLC0415
     from sqlglot.lineage import lineage  # noqa: PLC0415
     from sqlglot.optimizer.qualify import qualify  # noqa: PLC0415

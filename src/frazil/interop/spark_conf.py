@@ -1,4 +1,4 @@
-"""The settings that a platform of Spark needs for a pipeline, in the form that it takes them."""
+"""Spark settings of a pipeline, in the form that a platform accepts."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ _FOLDER: Final = "s3://BUCKET/jars"
 _SCRIPT: Final = "/Volumes/CATALOG/SCHEMA/VOLUME/jars.sh"
 _FAILURES: Final = "8"
 _CLIENTS: Final = {"gs": "iceberg-gcp-bundle", "abfss": "iceberg-azure-bundle"}
-"""Iceberg's clients of stores that are in no other jar; that of S3 is among those of the pipeline."""
+"""Iceberg's client jars of stores; the client of S3 is in the pipeline's own jars."""
 _VARIABLE: Final = re.compile(r"\$\{env:([^}]*)\}")
 
 
 class LocalLakeError(DeclarationError):
-    """The machines of a platform do not share the disk that the lake is on."""
+    """The lake is on a local disk that the platform's machines do not share."""
 
     code = "FZ114"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkConf:
-    """Settings of a session for a pipeline.
+    """Spark settings for a pipeline.
 
     Attributes:
-        platform: whose they are.
+        platform: the platform.
         spark: version of Spark, such as ``4.1``.
-        settings: name -> value. The catalog is not among them: Frazil adds it where it runs, so no secret leaves it.
-        jars: coordinates of what Spark needs beside its own jars.
-        environment: variables that the declaration refers to, which the driver needs.
-        text: all of it, in the form that the platform takes.
+        settings: name -> value, without the catalog: Frazil adds it at run time, so that no secret is exported.
+        jars: Maven coordinates of the jars that Spark needs in addition to its own.
+        environment: variables of the declaration that the driver needs.
+        text: all settings in the platform's form.
     """
 
     platform: Platform
@@ -57,15 +57,15 @@ class SparkConf:
 
 
 def spark_conf(pipeline: Pipeline, platform: Platform, spark: str) -> SparkConf:
-    """Return the settings for a pipeline on a platform; starts no JVM, looks up no secret.
+    """Return the settings for a pipeline on a platform; starts no JVM, and resolves no secret.
 
     Args:
-        pipeline: gives the jars, by its catalog and warehouse.
-        platform: standalone, Kubernetes and Dataproc take a file of properties, the others JSON.
+        pipeline: the declaration; its catalog and warehouse determine the jars.
+        platform: the platform; standalone, Kubernetes and Dataproc get a properties file, the others JSON.
         spark: version of the platform's Spark, such as ``4.0``.
 
     Raises:
-        LocalLakeError: the lake is on a local disk, and the platform's machines share none.
+        LocalLakeError: the lake is on a local disk that the platform's machines do not share.
         JarError: Frazil has no Iceberg for this Spark.
         DeclarationError: the warehouse refers to a variable that is not set.
     """
@@ -86,10 +86,10 @@ def spark_conf(pipeline: Pipeline, platform: Platform, spark: str) -> SparkConf:
         case "standalone" | "dataproc" | "emr":
             settings |= {"spark.jars.packages": ",".join(jars)}
         case "kubernetes":
-            # Images of Spark run as a user without a home folder, where Ivy would keep what it fetches.
+            # The user of Spark's images has no home folder for Ivy's cache.
             settings |= {"spark.jars.packages": ",".join(jars), "spark.jars.ivy": "/tmp/.ivy2"}  # noqa: S108 - theirs
         case "glue" | "databricks":
-            pass  # these take jars another way
+            pass  # these platforms get their jars in another way
         case _:
             assert_never(platform)
     made = SparkConf(platform=platform, spark=spark, settings=settings, jars=jars, environment=names)
@@ -97,7 +97,7 @@ def spark_conf(pipeline: Pipeline, platform: Platform, spark: str) -> SparkConf:
 
 
 def _coordinates(pipeline: Pipeline, spark: str) -> tuple[str, ...]:
-    """Name the jars, with those of Iceberg's client of the warehouse's store."""
+    """Return the coordinates of the jars, including Iceberg's client of the warehouse's store."""
     jars = [f"{jar.group}:{jar.name}:{jar.version}" for jar in jars_for(pipeline, spark)]
     place = warehouse(pipeline).uri
     client = _CLIENTS.get(split(place)[0].scheme) if is_store(place) else None
@@ -105,7 +105,7 @@ def _coordinates(pipeline: Pipeline, spark: str) -> tuple[str, ...]:
 
 
 def _properties(conf: SparkConf) -> str:
-    """Write a file for ``spark-submit --properties-file``, or that of ``gcloud dataproc jobs submit pyspark``."""
+    """Return the file for ``spark-submit --properties-file``, or for ``gcloud dataproc jobs submit pyspark``."""
     return "\n".join([*_comments(conf), *(f"{name}={_escaped(value)}" for name, value in conf.settings.items())]) + "\n"
 
 
@@ -118,26 +118,26 @@ def _comments(conf: SparkConf) -> Iterator[str]:
 
 
 def _escaped(value: str) -> str:
-    """Write a value of a properties file, where a backslash begins an escape."""
+    """Return a value for a properties file, with backslashes escaped."""
     return value.replace("\\", "\\\\")
 
 
 def _emr(conf: SparkConf) -> str:
-    """Write the configuration of a cluster of EMR, or of a job's ``applicationConfiguration``."""
+    """Return the configuration of an EMR cluster, or a job's ``applicationConfiguration``."""
     parts: list[object] = [{"Classification": "spark-defaults", "Properties": dict(conf.settings)}]
     return _json(parts)
 
 
 def _glue(conf: SparkConf) -> str:
-    """Write default arguments of a job of Glue, which takes all settings as one."""
+    """Return the default arguments of a Glue job, which has one argument for all settings."""
     files = ",".join(f"{_FOLDER}/{name}-{version}.jar" for _, name, version in (jar.split(":") for jar in conf.jars))
     settings = " --conf ".join(f"{name}={value}" for name, value in conf.settings.items())
     return _json({"DefaultArguments": {"--extra-jars": files, "--conf": settings}})
 
 
 def _databricks(conf: SparkConf) -> str:
-    """Write the part of a cluster, with the access mode in which a session is not one of Spark Connect."""
-    # A library comes after the extensions are loaded; an init script puts the jars there before.
+    """Return a part of a cluster's definition, with an access mode that does not use Spark Connect."""
+    # A library is installed after the extensions are loaded; an init script copies the jars before that.
     cluster = {
         "data_security_mode": "SINGLE_USER",
         "spark_conf": dict(conf.settings),
@@ -151,4 +151,4 @@ def _json(value: object) -> str:
 
 
 _FORMS: Final = {"emr": _emr, "glue": _glue, "databricks": _databricks}
-"""How a platform takes settings, where not as a file of properties."""
+"""Forms of platforms that do not accept a properties file."""

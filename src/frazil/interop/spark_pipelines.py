@@ -1,4 +1,4 @@
-"""Spark Declarative Pipelines: marts and aggregates as a file for Spark 4.3's AUTO CDC, over Frazil's typed changes."""
+"""Spark Declarative Pipelines: marts and aggregates as AUTO CDC flows of Spark 4.3, over Frazil's typed changes."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _OWN: Final = (r.CLASS, r.POSITION, r.ROW, r.FILE, r.BATCH, r.KNOWN, r.SOURCE_TI
 
 
 def spark_pipelines(pipeline: Pipeline) -> str:
-    """Return a file of Python that declares marts and aggregates for ``spark-pipelines``; starts no JVM.
+    """Return Python code that declares marts and aggregates for ``spark-pipelines``; starts no JVM.
 
-    Each table's changes are a streaming read of silver, so that sources, casts, rules and quarantine stay Frazil's.
-    What AUTO CDC has no word for stands beside its flow as a comment that begins with ``# not in AUTO CDC``.
+    Each table's changes are a streaming read of silver, so Frazil still does ingestion, casts, rules and quarantine.
+    Settings that AUTO CDC lacks are comments at the flow that begin with ``# not in AUTO CDC``.
 
     Raises:
         FrazilError: the catalog cannot be read.
@@ -87,7 +87,7 @@ def _flow(pipeline: Pipeline, one: MartContract) -> Iterator[str]:
 
 
 def _left_out(one: MartContract, *, ignores_nulls: bool) -> Iterator[str]:
-    """Yield what a mart keeps and the flow does not."""
+    """Yield the properties of a mart that the flow does not have."""
     if one.mart.kind == "current" and one.mart.deletes == "soft":
         yield "deletes: soft; rows that are deleted are gone"
     if one.mart.kind == "history":
@@ -95,7 +95,7 @@ def _left_out(one: MartContract, *, ignores_nulls: bool) -> Iterator[str]:
         if one.mart.deletes == "mark":
             yield "deletes: mark; a delete only closes the version"
         if one.mart.bitemporal:
-            yield "bitemporal; what was known before is overwritten"
+            yield "bitemporal; superseded knowledge is overwritten"
     if ignores_nulls:
         yield "ignore_null_updates; a NULL is written"
     yield "columns that a change does not carry; they are written as NULL"
@@ -117,7 +117,7 @@ def _view(table: str) -> str:
 
 
 def _text(value: str) -> str:
-    """Write a text as Python does: declarations are hostile too."""
+    """Return a text as a Python literal, because a declaration may contain any text."""
     return repr(value)
 
 

@@ -1,4 +1,4 @@
-"""OpenTelemetry: a run as a trace, with a span for each table and each step of its work."""
+"""OpenTelemetry traces of runs, with a span for each table and each of its steps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FLUSH_MILLISECONDS = 10_000
 
 
 class Traces:
-    """Send spans by OTLP over HTTP; address, headers and service name are OpenTelemetry's own variables."""
+    """Sends spans by OTLP over HTTP. OpenTelemetry's own variables set the address, headers and service name."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         resource = Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME") or "frazil"})
@@ -38,15 +38,15 @@ class Traces:
         self._steps: dict[str, Span] = {}
 
     def planned(self, steps: Sequence[Step]) -> None:
-        """Begin the span of a run that has something to do."""
+        """Begin the span of the run, unless it has nothing to do."""
         if steps:
             given: dict[str, str | int] = {"frazil.pipeline": self._pipeline, "frazil.steps": len(steps)}
             self._run = self._tracer.start_span(f"run {self._pipeline}", attributes=given)
 
     def began(self, table: str, what: str) -> None:
-        """End the step that a table was in, and begin the next."""
+        """End the current step of a table, and begin the next."""
         with self._lock:
-            if self._run is None:  # before the plan: what is captured
+            if self._run is None:  # captures begin before the plan
                 return
             if table not in self._tables:
                 inside = trace.set_span_in_context(self._run)
@@ -56,10 +56,10 @@ class Traces:
             self._steps[table] = self._tracer.start_span(what, context=trace.set_span_in_context(self._tables[table]))
 
     def progressed(self, table: str, how_far: str) -> None:
-        """Nothing: spans are of whole steps."""
+        """Do nothing: spans describe whole steps."""
 
     def ended(self, report: TableReport | GoldReport) -> None:
-        """End the span of a table, with what failed."""
+        """End the span of a table, with its failure."""
         name = report.table if hasattr(report, "table") else f"gold.{report.name}"
         with self._lock:
             if name in self._steps:
@@ -71,7 +71,7 @@ class Traces:
             span.end()
 
     def finished(self, report: RunReport, lag_seconds: float | None) -> None:
-        """End the span of the run, and send all; wait ten seconds for the receiver at most."""
+        """End the span of the run and send all spans; wait at most ten seconds for the receiver."""
         del lag_seconds
         span, self._run = self._run, None
         if span is None:

