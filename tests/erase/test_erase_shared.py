@@ -97,7 +97,7 @@ def test_people_read_that_keys_of_a_killed_erase_were_not_searched_as_texts(caps
     show_erase(EraseReport(table="t", subjects=3, layers=(), resumed=True, proof=proof))
 
     assert capsys.readouterr().out.splitlines()[-4:] == [
-        "an erase that was killed was ended, too",
+        "an earlier erase that was killed was finished as well",
         "searched 7 rows and 3 files: no key is left",
         "2 keys of the erase that was killed are known by their hashes only.",
         "To search bad records, other columns and bytes for them, erase them again.",

@@ -215,7 +215,7 @@ def test_the_parts_of_a_key_s_story_are_numbered(shop: Shop) -> None:
     lines = frazil("key", "items", "2", "-p", shop.folder).stdout.splitlines()
 
     assert [line for line in lines if line[:1].isdigit()] == [
-        "1 as it came (bronze)",
+        "1 raw records (bronze)",
         "2 typed changes in order, the last one wins (silver)",
         "3 marts.items",
         "4 marts.items_all",

@@ -33,7 +33,7 @@ def test_proofs_stand_by_table_and_failed_ones_first(capsys: pytest.CaptureFixtu
     )
 
     assert printed(capsys) == [
-        "t: 1 proof fails, 1 proof holds, 1 proof cannot be told",
+        "t: 1 proof fails, 1 proof holds, 1 proof undecided",
         "  WRONG  ORDER  marts.t  [FZ300] no file",
         "         hint: frazil rebuild --select t",
         "  ?      ORDER  marts.t  not yet",

@@ -1,4 +1,4 @@
-"""The command. Nothing here decides anything: each command calls one function of a room and shows what it says."""
+"""The command line. Each command calls one function of :mod:`frazil.api` and prints the result; it decides nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command line."""
-    # First of all: what is imported next takes most of a second.
+    # First of all, because the imports below take most of a second.
     interrupt.listen()
     from frazil.cli.main import app  # noqa: PLC0415
 
@@ -19,7 +19,7 @@ def main() -> None:
         app()
     except SystemExit as end:
         if isinstance(end.__context__, BrokenPipeError):
-            # A help text's reader is gone: Click's exit code for that is the one of a bug.
+            # The reader of a help text is gone; Click would exit with the code of a bug.
             sys.exit(interrupt.READER_GONE)
         raise
     finally:

@@ -1,4 +1,4 @@
-"""What all commands share: where text goes, and how errors end a command."""
+"""Output and error handling of all commands."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _PLAIN_WIDTH = 160
-"""Width of tables that go to a file or a pipe, where there is no edge to keep to."""
+"""Width of tables in a file or a pipe, which have no width of their own."""
 
 
 class _Terminal(Console):
-    """Says that a reader is gone as Python does, not by the exit code of a bug."""
+    """Raises BrokenPipeError if the reader is gone; Rich would exit with the code of a bug."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -38,13 +38,13 @@ _BUG = 1
 
 
 class NotConfirmedError(DeclarationError):
-    """A command that asks first was not answered with yes."""
+    """The question of a command was not answered with yes."""
 
     code = "FZ107"
 
 
 def confirm(question: str, otherwise: str) -> None:
-    """Ask a question; anything but a yes is an error, so that no script takes it for done."""
+    """Ask a question; any answer but yes is an error, so that a script notices that nothing was done."""
     try:
         if typer.confirm(question, err=True):
             return
@@ -54,20 +54,20 @@ def confirm(question: str, otherwise: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Write a value as JSON, alone on standard output."""
+    """Write a value as JSON to standard output."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
     sys.stdout.flush()
 
 
 @contextmanager
 def error_exit(*, as_json: bool = False, verbose: bool = False) -> Iterator[None]:
-    """End the command with the exit code and the text of an error, and without a stack unless asked for."""
+    """End the command with an error's exit code and text; with ``verbose`` also its stack."""
     try:
         yield
     except (typer.Exit, typer.Abort):
         raise
     except BrokenPipeError:
-        # Who reads has seen enough, as head does. What is still to be written must not complain at the end.
+        # The reader has closed the pipe, as head does. Python must not report unwritten output at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(READER_GONE) from None
     except Exception as error:  # noqa: BLE001 - the last resort of every command
@@ -90,7 +90,7 @@ def _translated(error: Exception) -> FrazilError | None:
 
 
 def _report_bug(error: Exception, *, as_json: bool, verbose: bool) -> None:
-    """Say in one line what nobody thought of, and keep the stack for those who fix it."""
+    """Report an unexpected error in one line, and write its stack to a log."""
     stack = "".join(traceback.format_exception(error))
     first = next(iter(str(error).strip().splitlines()), "")
     bug = FrazilError(f"a bug in Frazil: {type(error).__name__}: {first}", hint=_reported(stack))
@@ -100,7 +100,7 @@ def _report_bug(error: Exception, *, as_json: bool, verbose: bool) -> None:
 
 
 def _reported(stack: str) -> str:
-    """Write the stack to the log of the day, and say where it is."""
+    """Write the stack to the log of the day, and return a hint with its path."""
     from frazil import __version__  # noqa: PLC0415
     from frazil.host.machine import kept_folder  # noqa: PLC0415
 
@@ -115,8 +115,8 @@ def _reported(stack: str) -> str:
                 f"{now:%H:%M:%S} frazil {__version__}, Python {sys.version.split()[0]}: frazil {command}\n{stack}\n"
             )
     except (OSError, FrazilError):
-        return f"again with -v for the whole stack; {rest}"
-    return f"please report it with {log}, where the whole stack is; {rest}"
+        return f"run again with -v for the stack; {rest}"
+    return f"please report it with {log}, which has the stack; {rest}"
 
 
 def as_value(error: FrazilError) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Tables for a terminal: as a grid where it fits, else turned, with a column for each row."""
+"""Tables for a terminal: as a grid if it fits, else vertical, with a column for each row."""
 
 from __future__ import annotations
 
@@ -17,16 +17,23 @@ if TYPE_CHECKING:
 
 _MAX_CELL = 60
 _GAP = 3
-"""Between two columns."""
+"""Width between two columns."""
 _MARGIN = 2
 
 
 def grid(title: str | None, names: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Iterable[str] = ()) -> None:
-    """Print rows under names; columns in ``right`` are numbers."""
+    """Print rows as a grid.
+
+    Args:
+        title: heading, or None.
+        names: names of the columns.
+        rows: values of each row, in the order of ``names``.
+        right: columns to align right, such as numbers.
+    """
     numbers = set(right)
     table = Grid(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in names:
-        # Names of tables and numbers stay whole; long texts fold.
+        # Table names and numbers are not wrapped; long texts are.
         is_text = name not in numbers and name != "table"
         table.add_column(
             Text(name), justify="right" if name in numbers else "left", overflow="fold", no_wrap=not is_text
@@ -37,9 +44,9 @@ def grid(title: str | None, names: Sequence[str], rows: Iterable[Sequence[Any]],
 
 
 def fitted(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print rows under names; turned where they are wider than the terminal, some rows beside one another.
+    """Print rows as a grid, or vertically, several rows beside one another, if the grid is wider than the terminal.
 
-    Words are never broken, but for those that are longer than a line.
+    Words are broken only if they are longer than a line.
     """
     if not rows or sum(_widths(names, rows)) + _GAP * len(names) <= out.width:
         grid(None, names, rows)
@@ -85,7 +92,7 @@ def _cell(value: Any) -> Text:
     if isinstance(value, dt.datetime) and value.tzinfo is not None:
         value = value.astimezone(dt.UTC).replace(tzinfo=None)
     if isinstance(value, dict | list):
-        from frazil.serve.query.plain import json_text  # noqa: PLC0415 - the room is not needed for most tables
+        from frazil.serve.query.plain import json_text  # noqa: PLC0415 - most tables do not need it
 
         value = json_text(value)
     text = str(value)

@@ -1,8 +1,8 @@
-"""Ctrl-C, SIGTERM and a closed terminal, at any moment: one line, nothing left behind, and out.
+"""Ctrl-C, SIGTERM and a closed terminal: print one line, restore the terminal and end, at any moment.
 
-A signal is answered by a thread of its own: the main thread may be deep in a query, in Java's answer or in a write to
-the terminal, where an exception in its place would end in a half-read answer or a stack. The lake needs no goodbye:
-a run that is cut off anywhere publishes nothing (ONCE).
+A thread of its own handles the signals. The main thread may be inside a query, a call to Java or a write to the
+terminal, where an exception would leave a half-read answer or print a stack. The lake needs no cleanup: an interrupted
+run publishes nothing more (ONCE).
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 _WORDS: Final = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
 _REST: Final = "what was published stays, run again to go on"
 _ONE_PRESS_SECONDS: Final = 0.3
-"""Signals so close together are one: ``timeout`` and others send theirs to a process and again to its group."""
+"""Signals within this time count as one: ``timeout`` and others signal a process and then its group."""
 _STANDARD_ERROR: Final = 2
 READER_GONE: Final = 128 + signal.SIGPIPE
-"""Exit code of a command whose output nobody reads any more."""
+"""Exit code of a command whose output has no reader any more."""
 _SHOW_CURSOR: Final = "\r\x1b[J\x1b[?25h"
 _STOPPING_SECONDS: Final = 1.0
 _HANG_UP_SECONDS: Final = 3.0
 
 _gentle: Final[list[tuple[Callable[[], object], str]]] = []
-"""What the first signal does instead of ending the process, and says."""
+"""Functions that the first signal calls instead of ending the process, each with the text to print."""
 _closing: Final[list[Callable[[], object]]] = []
-"""What gives the terminal back."""
+"""Functions that restore the terminal."""
 _is_over = Lock()
-"""Acquired once: by what ends the process."""
+"""Acquired once, by the thread that ends the process."""
 
 
 def listen() -> None:
-    """Answer signals from now on; one that is ignored already, as under ``nohup``, stays so."""
+    """Handle signals from now on; a signal that is ignored already, as under ``nohup``, stays ignored."""
     told, tell = os.pipe()
     os.set_blocking(tell, False)
     for number in _WORDS:
@@ -52,7 +52,7 @@ def listen() -> None:
 
 @contextmanager
 def gently(stop: Callable[[], object], says: str) -> Iterator[None]:
-    """Let the first signal only call ``stop`` while a block runs, and say so; the second one interrupts."""
+    """Within a block, the first signal calls ``stop`` and prints ``says``; the second one interrupts."""
     _gentle.append((stop, says))
     try:
         yield
@@ -62,7 +62,7 @@ def gently(stop: Callable[[], object], says: str) -> Iterator[None]:
 
 @contextmanager
 def closing(close: Callable[[], object]) -> Iterator[None]:
-    """Have something closed on the terminal before the last line is written, if a block is interrupted."""
+    """Call ``close`` before the last line is printed, if the block is interrupted."""
     _closing.append(close)
     try:
         yield
@@ -71,16 +71,16 @@ def closing(close: Callable[[], object]) -> Iterator[None]:
 
 
 def wait_for_hang_up() -> None:
-    """Let the signal of a closed terminal end this process, if there is one: writing fails a moment before it comes."""
+    """Wait for the signal of a closed terminal to end this process: a write fails a moment before the signal."""
     time.sleep(_HANG_UP_SECONDS)
 
 
 def finish() -> None:
-    """Let no signal change any more how this process ends; never returns where one has already."""
+    """Ignore signals from now on, so that they cannot change the exit code; never returns if one ends the process."""
     if not _is_over.acquire(blocking=False):
         Event().wait()
     for number in _WORDS:
-        # Python gives signals back to the system while it ends, and the system would kill.
+        # Python restores the default handlers while it exits, and they would kill the process.
         signal.signal(number, signal.SIG_IGN)
 
 
@@ -112,7 +112,7 @@ def _leave(number: int) -> None:
         closer.start()
         closer.join(_STOPPING_SECONDS)
     _say(f"{_WORDS[signal.Signals(number)]}; {_REST}")
-    # What the other threads meet when Java is gone is nobody's business any more.
+    # Errors of other threads after Java has ended are of no interest.
     with contextlib.suppress(OSError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         for stream in (1, _STANDARD_ERROR):

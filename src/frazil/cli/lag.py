@@ -1,4 +1,4 @@
-"""How far captures are behind their servers, in one line each."""
+"""Lag of captures behind their servers, as text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def landed_line(landed: Landed) -> str:
-    """Return what a turn of a capture brought, and how far behind its server it is."""
+    """Return the result of one poll of a capture as text, with its lag behind the server."""
     parts = [f"{counted(landed.records, 'change')} landed in {counted(landed.files, 'file')}"]
     if landed.behind_bytes is not None:
         parts.append(f"{landed.behind_bytes:,} bytes behind")
@@ -22,12 +22,12 @@ def landed_line(landed: Landed) -> str:
 
 
 def is_behind(lag: CaptureLag) -> bool:
-    """Return whether something at the server is not landed, or whether nothing ever was."""
+    """Return whether changes at the server are not landed yet, or the capture has not begun."""
     return not lag.begun or bool(lag.behind_bytes or lag.behind_seconds)
 
 
 def lag_line(lag: CaptureLag) -> str:
-    """Return how far the landing files are behind a server that has answered."""
+    """Return the lag of the landing files behind a server as text."""
     if not lag.begun:
         return f"{lag.name}: not captured yet"
     if not is_behind(lag):

@@ -1,4 +1,4 @@
-"""The commands."""
+"""The command ``frazil`` and its subcommands."""
 
 from __future__ import annotations
 

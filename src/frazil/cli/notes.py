@@ -1,4 +1,4 @@
-"""What is worth knowing of the sources and of the aggregates that are left, before or after a run; and failures."""
+"""Notes on sources and aggregates, and failures, of a plan or a run."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def show_notes(
     """Print notes, table by table, then the aggregates.
 
     Args:
-        passed: table -> (path, reason) of files that are no files of its source.
+        passed: table -> (path, reason) of files that do not belong to its source.
         warnings: table -> sentences.
-        left: aggregate with its namespace -> why it is left as it is.
+        left: aggregate with its namespace -> why it is not refreshed.
     """
     for table in dict.fromkeys((*passed, *warnings)):
         said = [passed_over(passed[table])] if passed.get(table) else []
@@ -42,7 +42,7 @@ def show_failures(failures: Iterable[Failure]) -> None:
 
 
 def passed_over(passed: Sequence[tuple[str, str]]) -> str:
-    """Return which files at a source are no files of it."""
+    """Return the files in a source's folder that do not belong to it, as text."""
     shown = "; ".join(f"{path} ({why})" for path, why in passed[:_SHOWN])
     more = f"; and {len(passed) - _SHOWN:,} more" if len(passed) > _SHOWN else ""
     return f"{counted(len(passed), 'file')} passed over: {shown}{more}"

@@ -1,4 +1,4 @@
-"""Show a run while it goes: a moving line a table on a terminal, plain lines elsewhere."""
+"""Progress of runs and checks: a moving line for each table on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LINES_APART_SECONDS = 10
 
 
 class _OnTerminal:
-    """Shows something on a terminal while a block runs, and gives the terminal back however it ends."""
+    """Shows progress on a terminal while a block runs, and restores the terminal however it ends."""
 
     def __init__(self, live: Live | None) -> None:
         self._live, self._closing = live, ExitStack()
@@ -49,11 +49,11 @@ class _OnTerminal:
         self._closing.close()
 
     def _draw(self) -> None:
-        """Draw what there is at the beginning."""
+        """Draw the first state."""
 
 
 class Progress(_OnTerminal):
-    """A listener that people can watch. Use as a context manager around the run."""
+    """A listener that shows a run to people. Use it as a context manager around the run."""
 
     def __init__(self, *, quiet: bool = False, first: str | None = "plan and start Spark") -> None:
         self._quiet = quiet
@@ -64,7 +64,7 @@ class Progress(_OnTerminal):
         self._said: dict[str, float] = {}
 
     def planned(self, steps: Sequence[Step]) -> None:
-        """Forget the start; tell how much there is to do."""
+        """Remove the line of the start; show the number of steps."""
         with self._lock:
             self._now.pop("", None)
         if not self._live and not self._quiet:
@@ -72,7 +72,7 @@ class Progress(_OnTerminal):
         self._draw()
 
     def began(self, table: str, what: str) -> None:
-        """Show what a table is at."""
+        """Show the current step of a table."""
         with self._lock:
             self._now[table] = (what, "", time.monotonic())
             self._said[table] = time.monotonic()
@@ -81,7 +81,7 @@ class Progress(_OnTerminal):
         self._draw()
 
     def progressed(self, table: str, how_far: str) -> None:
-        """Show how far a table's part of the work is; plain lines come ten seconds apart."""
+        """Show the progress of a table's step; plain lines are at least ten seconds apart."""
         now = time.monotonic()
         with self._lock:
             what, _, since = self._now.get(table, ("", "", now))
@@ -94,7 +94,7 @@ class Progress(_OnTerminal):
         self._draw()
 
     def ended(self, report: TableReport | GoldReport) -> None:
-        """Drop a table or an aggregate that is done."""
+        """Remove the line of a finished table or aggregate."""
         with self._lock:
             self._now.pop(report.table if isinstance(report, TableReport) else f"gold.{report.name}", None)
         self._draw()
@@ -115,7 +115,7 @@ _SECONDS_BETWEEN_LINES = 10
 
 
 class CheckProgress(_OnTerminal):
-    """A listener for people who wait for a check: a moving line on a terminal, a plain one now and then elsewhere."""
+    """A listener that shows a check to people: a moving line on a terminal, plain lines now and then elsewhere."""
 
     def __init__(self, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self._quiet, self._clock = quiet, clock
@@ -129,18 +129,18 @@ class CheckProgress(_OnTerminal):
         super().__init__(live)
 
     def began(self, table: str, what: str) -> None:
-        """Show which proof is done."""
+        """Show the current proof."""
         self._table, self._what, self._how_far = table, what, ""
         self._began = self._clock()
         self._say()
 
     def progressed(self, table: str, how_far: str) -> None:
-        """Show how far it is."""
+        """Show the progress of the proof."""
         self._table, self._how_far = table, how_far
         self._say()
 
     def found(self, finding: Finding) -> None:
-        """Count it."""
+        """Count the finding."""
         self._proven += finding.ok is True
         self._failed += finding.ok is False
 

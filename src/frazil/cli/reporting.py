@@ -1,4 +1,4 @@
-"""How the commands that run a pipeline show and end it."""
+"""Output and exit codes of the commands that run a pipeline."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 def run_and_report(
     pipeline: Pipeline, run: Callable[[RunOptions], RunReport], *, as_json: bool, fail_fast: bool, verbose: bool
 ) -> None:
-    """Run, show how it goes, what was done and what failed, and end with the exit code of the worst failure.
+    """Run, show progress, results and failures, and end with the exit code of the worst failure.
 
     Args:
         pipeline: the declaration.
-        run: runs it with the options it is given.
-        as_json: print the report as JSON, and nothing on the way.
-        fail_fast: begin no further table once one has failed.
+        run: runs the pipeline with the options that it gets.
+        as_json: print only the report, as JSON.
+        fail_fast: start no other table after a failure.
         verbose: show Spark's messages, and the stack of the worst failure.
 
     Raises:
-        Exit: something failed.
+        Exit: a table or an aggregate failed.
     """
     cause: BaseException | None = None
     try:
@@ -59,7 +59,7 @@ _NAMES = ("table", "inserted", "updated", "deleted", "late", "written", "strateg
 
 
 def show_run(report: RunReport, spaces: Namespaces) -> None:
-    """Print what a run did, a line a mart, then what failed; tables of the lake with the namespaces they are in."""
+    """Print the results of a run, one line for each mart, and then the failures."""
     rows: list[list[Any]] = []
     for table in report.tables:
         if table.outcome in ("done", "failed") and (table.jobs or table.marts):
@@ -99,7 +99,7 @@ def show_run(report: RunReport, spaces: Namespaces) -> None:
 
 
 def _show_counts(table: TableReport) -> None:
-    """Print how many files and records of a table are no changes."""
+    """Print the numbers of files and records of a table that did not become changes."""
     notes = [
         (table.duplicates, "file delivered again", "files delivered again"),
         (table.quarantined, "record quarantined", "records quarantined"),
@@ -112,7 +112,7 @@ def _show_counts(table: TableReport) -> None:
 
 
 def _show_outcomes(report: RunReport) -> None:
-    """Print how many tables came out of the run in which way."""
+    """Print the number of tables for each outcome."""
     seconds = f"in {report.seconds:.1f} s"
     if not report.steps and not report.errors:
         out.print(f"{report.pipeline}: nothing new, nothing committed {seconds}", style="green", markup=False)
@@ -129,7 +129,7 @@ _MAINTAINED = ("table", "files", "size", "manifests", "rewritten", "snapshots ex
 
 
 def show_maintained(reports: Iterable[MaintainReport]) -> None:
-    """Print a line a table: how it was and how it is, and what that took."""
+    """Print a line for each table: sizes before and after, and the work done."""
     grid(None, _MAINTAINED, map(_row, reports), right={*_MAINTAINED} - {"table"})
 
 

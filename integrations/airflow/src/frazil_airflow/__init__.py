@@ -1,3 +1,3 @@
-"""Frazil for Apache Airflow 3. The engine runs as a command beside Airflow: nothing here imports it, or Spark."""
+"""Frazil for Apache Airflow 3. Operators run the command ``frazil``; they import neither Frazil nor Spark."""
 
 from __future__ import annotations

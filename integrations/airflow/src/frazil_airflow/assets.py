@@ -1,4 +1,4 @@
-"""Tables of a pipeline as assets of Airflow: who is scheduled on one runs when it has a new snapshot."""
+"""Tables of a pipeline as Airflow assets: a DAG that is scheduled on one runs when it has a new snapshot."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def table_asset(pipeline: str, table: str) -> Asset:
 
 
 def tables_of(project: str) -> AssetAlias:
-    """Return the alias under which a run of a project announces its tables: whatever table has a new snapshot."""
+    """Return the alias of a project; a run emits through it an event for every table with a new snapshot."""
     return AssetAlias(name=f"frazil:{project}")
 
 
 def commits(report: dict[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
-    """Give each table that a run has committed, and what its event carries.
+    """Yield each table that a run has committed, with the extra values of its event.
 
-    Snapshot ids are text: they pass 2^53, so a page's JavaScript would show other numbers.
+    Snapshot IDs are text: they exceed 2^53, so JavaScript would round them.
     """
     for part in (*report.get("tables", ()), *report.get("gold", ())):
         for table, snapshot in part.get("commits", {}).items():

@@ -1,4 +1,4 @@
-"""One call of the command ``frazil``, as a process of its own, and what its exit code means to a scheduler."""
+"""One call of the command ``frazil`` in its own process, and the meaning of its exit code for a scheduler."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LINES_KEPT = 20
 
 @dataclass(frozen=True)
 class Finished:
-    """How a call ended: its exit code, its JSON (none if it wrote none), and the last lines it wrote for people."""
+    """Result of a call: its exit code, its JSON or None, and the last lines of its log."""
 
     exit_code: int
     report: Any
@@ -34,13 +34,13 @@ class Finished:
 
     @property
     def retryable(self) -> bool:
-        """Whether the same call may succeed later: its exit code or its errors say so, or a signal ended it."""
+        """Whether the same call may succeed later, by its exit code, its errors, or a signal that ended it."""
         errors = [error for _, error in _errors(self.report)]
         says_so = bool(errors) and all(error.get("retryable") for error in errors)
         return says_so or self.exit_code in _MAY_SUCCEED_LATER or self.exit_code > _SIGNALS
 
     def why(self) -> str:
-        """Everything that failed, a line each: code, place, message and way out."""
+        """All failures, one a line: code, place, message and hint."""
         lines = [_line(where, error) for where, error in _errors(self.report)]
         return "\n".join(lines or self.last_lines or ("it said nothing",))
 
@@ -49,8 +49,8 @@ class Command:
     """A call that can be stopped from another thread or from a signal handler.
 
     Args:
-        words: the program and its arguments; no shell sees them.
-        env: settings for the process, on top of those of the worker.
+        words: the program and its arguments; no shell is involved.
+        env: environment variables for the process, in addition to those of the worker.
     """
 
     def __init__(self, words: Sequence[str], env: Mapping[str, str]) -> None:
@@ -59,10 +59,10 @@ class Command:
         self._process: subprocess.Popen[str] | None = None
 
     def run(self, log: logging.Logger) -> Finished:
-        """Run to the end. What the command writes for people goes to ``log`` while it runs.
+        """Run to the end, and copy the command's log lines to ``log`` as they are written.
 
         Raises:
-            FileNotFoundError: there is no such program.
+            FileNotFoundError: the program does not exist.
         """
         self._process = process = subprocess.Popen(
             self._words,
@@ -74,7 +74,7 @@ class Command:
             errors="replace",
             start_new_session=True,
         )
-        assert process.stdout is not None  # noqa: S101 - both were asked for
+        assert process.stdout is not None  # noqa: S101 - both are pipes
         assert process.stderr is not None  # noqa: S101
         kept: deque[str] = deque(maxlen=_LINES_KEPT)
         reader = threading.Thread(target=_follow, args=(process.stderr, kept, log), daemon=True)
@@ -82,11 +82,11 @@ class Command:
         said = process.stdout.read()
         exit_code = process.wait()
         reader.join(_SECONDS_TO_END)
-        # Python tells of a signal by a number below zero; shells, and Frazil itself, say 128 and the number.
+        # Python reports a signal as a negative number; shells and Frazil report 128 plus the number.
         return Finished(exit_code if exit_code >= 0 else _SIGNALS - exit_code, _json(said), tuple(kept))
 
     def stop(self) -> None:
-        """End the command as SIGTERM does, which is safe at any moment; kill it if it has not ended in 30 seconds."""
+        """End the command by SIGTERM, which is safe at any moment; kill it if it is still running after 30 seconds."""
         if self._process is None or self._process.poll() is not None:
             return
         self._process.terminate()
@@ -110,7 +110,7 @@ def _json(said: str) -> Any:
 
 
 def _errors(report: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """What failed, as ``(where, error)``: of a run, of a command that began nothing, or of a list of proofs."""
+    """Yield the failures as ``(where, error)``: of a run, of a command that did not start, or of a list of proofs."""
     if isinstance(report, list):
         yield from ((f"{proof['table']}, {proof['law']}", proof) for proof in report if not proof.get("ok", True))
         return

@@ -1,4 +1,4 @@
-"""An event when files have arrived, in place of a function in the cloud that starts a job for each of them."""
+"""A trigger for new files, instead of a cloud function that starts a job for each of them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _SEEN = "fingerprint"
 
 
 class NewFilesTrigger(BaseEventTrigger):
-    """Fire when what a landing folder holds has changed and stands still.
+    """Fires when the files of a landing folder have changed, and two listings in a row are equal.
 
-    It compares the whole listing (paths, sizes, times), not the name of the newest file: files that arrive out of
-    order, or are written again, are met too. What it has fired for survives restarts in the asset's state. It decides
-    only *when* to run: which files are new is what Frazil's bookmark says, so a missed event costs time and a
-    superfluous one costs a run that does nothing.
+    It compares the whole listing (paths, sizes, times), not the name of the newest file, so it notices files that
+    arrive out of order or are replaced. The asset's state keeps the last listing across restarts. The trigger decides
+    only *when* to run; Frazil's bookmark decides which files are new. A missed event delays a run, and a superfluous
+    one starts a run that has nothing to do.
 
     Args:
-        path: the folder; local, or of an object store that Airflow has a provider for (``s3://bucket/folder``).
-        poll_seconds: how often to look. An event comes when two looks in a row have found the same.
-        conn_id: the connection for an object store.
+        path: the folder, local or in an object store that Airflow has a provider for (``s3://bucket/folder``).
+        poll_seconds: seconds between listings.
+        conn_id: Airflow connection of the object store.
     """
 
     def __init__(self, *, path: str, poll_seconds: float = 15.0, conn_id: str | None = None) -> None:
@@ -36,12 +36,12 @@ class NewFilesTrigger(BaseEventTrigger):
         self.conn_id = conn_id
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return what Airflow starts it again by."""
+        """Return the class path and arguments with which Airflow creates the trigger again."""
         settings = {"path": self.path, "poll_seconds": self.poll_seconds, "conn_id": self.conn_id}
         return f"{NewFilesTrigger.__module__}.{NewFilesTrigger.__name__}", settings
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look again and again; a folder that is not there yet is an empty one."""
+        """List the folder repeatedly; a folder that does not exist yet is empty."""
         store = self.asset_state_store
         fired = (await store.aget(_SEEN) if store is not None else None) or _fingerprint([])
         last = None
@@ -49,7 +49,7 @@ class NewFilesTrigger(BaseEventTrigger):
             try:
                 files = await asyncio.to_thread(listing, ObjectStoragePath(self.path, conn_id=self.conn_id))
             except Exception as error:  # noqa: BLE001 - clients of object stores have errors of their own kinds
-                self.log.warning("cannot look at %s, and will again: %s", self.path, error)
+                self.log.warning("cannot list %s, will retry: %s", self.path, error)
                 await asyncio.sleep(self.poll_seconds)
                 continue
             found = _fingerprint(files)
@@ -63,9 +63,9 @@ class NewFilesTrigger(BaseEventTrigger):
 
 
 def listing(folder: ObjectStoragePath) -> list[str]:
-    """Return a line for each file below a folder: its path, size and time of change."""
+    """Return a line for each file below a folder: its path, size and modification time."""
     store = folder.fs
-    store.invalidate_cache()  # some clients of object stores remember what they have listed
+    store.invalidate_cache()  # some clients of object stores cache listings
     found = store.find(folder.path, detail=True)
     return sorted(f"{path}\n{info.get('size')}\n{_changed(info)}" for path, info in found.items())
 

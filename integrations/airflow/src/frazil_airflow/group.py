@@ -1,4 +1,4 @@
-"""A pipeline as a group of tasks, one for each table."""
+"""A task group with one task for each table of a pipeline."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from frazil_airflow.operators import FrazilRunOperator
 
 
 def frazil_group(group_id: str, *, project: str, **settings: Any) -> TaskGroup:
-    """Make a group with a task for each table of a project, and one for its aggregates after them.
+    """Return a task group with a task for each table of a project, followed by one for its aggregates.
 
-    A table that fails stops no other, and is retried alone. Frazil does one run of a pipeline at a time: tasks that
-    find it held are put back without a slot. The declaration is read when Airflow reads the DAG, so a new table
-    is a new task without a change of the DAG.
+    A failed table does not stop the others, and is retried alone. Frazil runs a pipeline once at a time: a task that
+    finds it busy is rescheduled and frees its slot. Airflow reads the declaration when it parses the DAG, so a new
+    table becomes a new task without a change of the DAG.
 
     Args:
-        group_id: the name of the group.
-        project: the declaration, or its folder, as the scheduler and the workers see it.
-        settings: settings of ``FrazilRunOperator`` for all its tasks.
+        group_id: name of the group.
+        project: the declaration, or its folder, as a path on the scheduler and the workers.
+        settings: arguments of ``FrazilRunOperator`` for all tasks.
 
     Raises:
-        FileNotFoundError: there is no declaration.
+        FileNotFoundError: the declaration does not exist.
     """
     declaration = Path(project)
     file = declaration / "frazil.yml" if declaration.is_dir() else declaration

@@ -1,4 +1,4 @@
-"""Operators: each is one call of the command ``frazil``, in a process of its own."""
+"""Operators, each of which calls the command ``frazil`` in its own process."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ if TYPE_CHECKING:
 
 
 class FrazilOperator(BaseOperator):
-    """What all operators share: the call, and what its end means.
+    """Base of all operators: calls the command, and maps its exit code to Airflow's states.
 
-    Exit codes 3 and 4 (source or storage did not answer), a signal and errors that call themselves retryable fail the
-    task in a way that Airflow retries. All other errors need a person, so no retry is spent on them. While another run
-    holds the pipeline (exit code 7), the task is put back and leaves its slot to others.
+    The task fails with retries after exit codes 3 and 4 (source or storage did not answer), a signal, or a retryable
+    error. It fails without retries after all other errors, which need a person. While another run holds the pipeline
+    (exit code 7), the task is rescheduled and frees its slot.
 
     Args:
-        project: the declaration, or its folder, as the worker sees it.
-        select: tables, marts, aggregates, layers or patterns, as a list or separated by commas; empty: all. May be
-            templated: ``"{{ params.select }}"``.
-        command: how to start Frazil: ``("frazil",)``, the path of one in another environment, or ``spark-submit`` with
+        project: the declaration, or its folder, as a path on the worker.
+        select: tables, marts, aggregates, layers or patterns, as a list or separated by commas; empty for all. May be a
+            template: ``"{{ params.select }}"``.
+        command: program that starts Frazil: ``("frazil",)``, its path in another environment, or ``spark-submit`` with
             its settings and a script.
-        env: settings for the command on top of those of the worker; the place for ``{{ conn.shop.get_uri() }}``.
+        env: environment variables for the command, in addition to those of the worker, such as
+            ``{{ conn.shop.get_uri() }}``.
         wait_for_lock: how long to wait for another run of the pipeline to end.
     """
 
@@ -59,21 +60,21 @@ class FrazilOperator(BaseOperator):
         self._running: Command | None = None
 
     def options(self) -> list[str]:
-        """Return what follows the verb, apart from project and selection."""
+        """Return the arguments after the verb, without project and selection."""
         return []
 
     def execute(self, context: Context) -> Any:
-        """Call the command; return its JSON.
+        """Call the command, and return its JSON.
 
         Raises:
-            AirflowRescheduleException: another run holds the pipeline, and there is time left to wait for it.
-            AirflowFailException: it failed, and would fail again.
-            AirflowException: it failed, and may succeed later.
+            AirflowRescheduleException: another run holds the pipeline, and ``wait_for_lock`` is not over.
+            AirflowFailException: the command failed, and a retry would not help.
+            AirflowException: the command failed, and may succeed later.
         """
         return self._judged(self._call(), context)
 
     def on_kill(self) -> None:
-        """End the command, as Airflow asks it of a task that was cleared or has run out of time."""
+        """End the command when Airflow clears the task or its time is over."""
         if self._running is not None:
             self._running.stop()
 
@@ -87,11 +88,11 @@ class FrazilOperator(BaseOperator):
             return self._running.run(self.log)
         except FileNotFoundError as error:
             hint = "install frazil in an environment of its own on the workers, and give its path as command="
-            raise AirflowFailException(f"there is no program {self.command[0]!r} ({hint})") from error
+            raise AirflowFailException(f"program {self.command[0]!r} does not exist ({hint})") from error
 
     def _judged(self, finished: Finished, context: Context) -> Any:
         if finished.exit_code == BUSY and not self._is_tired(context):
-            self.log.info("another run holds the pipeline; this task is put back for ten seconds")
+            self.log.info("another run holds the pipeline; this task is rescheduled in ten seconds")
             raise AirflowRescheduleException(datetime.now(UTC) + timedelta(seconds=10))
         if finished.exit_code:
             error = AirflowException if finished.retryable else AirflowFailException
@@ -106,21 +107,21 @@ class FrazilOperator(BaseOperator):
 
 
 class FrazilRunOperator(FrazilOperator):
-    """Bring tables up to date: ``frazil run``. With nothing new it commits nothing, so it may run often.
+    """Bring tables up to date: ``frazil run``. Without new files it commits nothing, so it may run often.
 
-    Every table with a new snapshot becomes an event of its asset (``table_asset``), with the snapshot's id and the
-    run's. What a failed task has committed is announced by the next one that succeeds.
+    Every table with a new snapshot emits an event of its asset (``table_asset``), with the IDs of the snapshot and the
+    run. After a failed task, the next task that succeeds emits the events of both.
 
     Args:
-        full_refresh: rebuild silver and marts from bronze. May be templated: ``"{{ params.full_refresh }}"``.
-        fail_fast: begin no further table once one has failed.
+        full_refresh: rebuild silver and marts from bronze. May be a template: ``"{{ params.full_refresh }}"``.
+        fail_fast: start no other table after a failure.
     """
 
     verb = "run"
     template_fields = (*FrazilOperator.template_fields, "full_refresh")
 
     def __init__(self, *, full_refresh: bool | str = False, fail_fast: bool = False, **settings: Any) -> None:
-        # The declaration as an asset: the place where Airflow keeps what a failed task has committed.
+        # An asset of the declaration: Airflow stores the commits of failed tasks in its state.
         self.declaration = Asset(name=f"frazil:{settings['project']}", uri=f"frazil:{settings['project']}")
         self.alias = tables_of(settings["project"])
         inlets, outlets = settings.pop("inlets", None) or [], settings.pop("outlets", None) or []
@@ -129,17 +130,17 @@ class FrazilRunOperator(FrazilOperator):
         self.fail_fast = fail_fast
 
     def options(self) -> list[str]:
-        """Return the flags of a run."""
+        """Return the options of ``frazil run``."""
         wants_all = str(self.full_refresh).strip().lower() == "true"
         return [*(["--full-refresh"] if wants_all else []), *(["--fail-fast"] if self.fail_fast else [])]
 
     def execute(self, context: Context) -> Any:
-        """Run, and announce what was committed; return the report of the run.
+        """Run, emit an event for each committed table, and return the report of the run.
 
         Raises:
-            AirflowRescheduleException: another run holds the pipeline, and there is time left to wait for it.
-            AirflowFailException: it failed, and would fail again.
-            AirflowException: it failed, and may succeed later.
+            AirflowRescheduleException: another run holds the pipeline, and ``wait_for_lock`` is not over.
+            AirflowFailException: the run failed, and a retry would not help.
+            AirflowException: the run failed, and may succeed later.
         """
         finished = self._call()
         store, key = context["asset_state_store"][self.declaration], f"{self.dag_id}.{self.task_id}"
@@ -155,10 +156,10 @@ class FrazilRunOperator(FrazilOperator):
 
 
 class FrazilCheckOperator(FrazilOperator):
-    """Prove that the tables say what the changes say: ``frazil check``. Fails without retries if they do not.
+    """Prove that the tables match their changes: ``frazil check``. Fails without retries if they differ.
 
     Args:
-        source: compare the marts with the tables at their source instead.
+        source: compare the marts with the tables at their sources instead.
     """
 
     verb = "check"
@@ -168,17 +169,17 @@ class FrazilCheckOperator(FrazilOperator):
         self.source = source
 
     def options(self) -> list[str]:
-        """Return the flag of the comparison with the source."""
+        """Return the option that compares with the sources."""
         return ["--source"] if self.source else []
 
 
 class FrazilTestOperator(FrazilOperator):
-    """Test the rules of contracts over the rows of the marts: ``frazil test``."""
+    """Test the rules of contracts on the rows of the marts: ``frazil test``."""
 
     verb = "test"
 
 
 class FrazilMaintainOperator(FrazilOperator):
-    """Compact, expire snapshots, remove orphan files, compute statistics: ``frazil maintain``."""
+    """Compact files, expire snapshots, remove orphan files and compute statistics: ``frazil maintain``."""
 
     verb = "maintain"

@@ -1,4 +1,4 @@
-"""What Airflow asks a provider about itself, found by its entry point."""
+"""Provider metadata that Airflow reads through the package's entry point."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def get_provider_info() -> dict[str, Any]:
-    """Name the modules that Airflow shows in its list of providers."""
+    """Return the package's metadata and modules for Airflow's list of providers."""
     name = "Frazil"
     return {
         "package-name": "airflow-provider-frazil",

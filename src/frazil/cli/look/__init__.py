@@ -1,1 +1,1 @@
-"""Commands that look at a lake and export from it."""
+"""Commands that read a lake and export from it."""

@@ -21,11 +21,11 @@ def diff(
     mart: Annotated[str, typer.Argument(help="The mart's name.")],
     *,
     begin: Annotated[str, typer.Option("--from", metavar="POINT", help="A time (UTC), a snapshot, a cut, or batch:N.")],
-    end: Annotated[str | None, typer.Option("--to", metavar="POINT", help="Another such point; left out, now.")] = None,
+    end: Annotated[str | None, typer.Option("--to", metavar="POINT", help="Another point. Default: now.")] = None,
     path: Annotated[
         Path, typer.Option("--path", "-p", parser=local, metavar="PATH", help="The declaration, or its folder.")
     ] = Path(),
-    limit: Annotated[int, typer.Option(min=0, help="Rows to show at most; all are counted.")] = 20,
+    limit: Annotated[int, typer.Option(min=0, help="Maximum number of rows to show; the counts cover all rows.")] = 20,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
@@ -43,7 +43,7 @@ def diff(
 
 
 def show_diff(found: Diff) -> None:
-    """Print the counts, and the rows: of an updated one each value that changed as ``old → new``."""
+    """Print the counts and the changed rows; changed values of an updated row are ``old → new``."""
     out.print(f"{found.mart}: {_side(found.begin)} to {_side(found.end)}", style="bold", markup=False)
     counts = f"{found.inserted} inserted, {found.updated} updated, {found.deleted} deleted"
     if found.rows:

@@ -24,17 +24,17 @@ def export(
         Literal["dbt", "odcs", "spark-pipelines", "spark-conf"],
         typer.Argument(
             help="dbt: sources with types and tests. odcs: a contract of the Open Data Contract Standard. "
-            "spark-pipelines: a file of Python for AUTO CDC of Spark 4.3. spark-conf: settings for a cluster."
+            "spark-pipelines: Python code for AUTO CDC of Spark 4.3. spark-conf: settings for a cluster."
         ),
     ],
     path: Where = Path(),
     *,
     platform: Annotated[
         Literal["standalone", "kubernetes", "emr", "glue", "databricks", "dataproc"] | None,
-        typer.Option(help="Of spark-conf: where Spark runs."),
+        typer.Option(help="For spark-conf: where Spark runs."),
     ] = None,
     spark: Annotated[
-        str | None, typer.Option(help="Of spark-conf: its version of Spark, such as 4.0; left out: as installed here.")
+        str | None, typer.Option(help="For spark-conf: its version, such as 4.0. Default: the installed PySpark.")
     ] = None,
     to: Annotated[Path | None, typer.Option(parser=local, metavar="FILE", help="Write to this file.")] = None,
     as_json: AsJson = False,
@@ -42,7 +42,7 @@ def export(
 ) -> None:
     """Describe the marts for other tools, as YAML, or write Spark's settings for a cluster."""
     if (platform is None) is (what == "spark-conf"):
-        raise typer.BadParameter("spark-conf, and nothing else, needs --platform")
+        raise typer.BadParameter("--platform belongs to spark-conf, which requires it")
     with error_exit(as_json=as_json, verbose=verbose):
         value, text = _written(path, what, platform, spark)
         if as_json:
@@ -56,7 +56,7 @@ def export(
 
 
 def _written(path: Path, what: str, platform: Platform | None, spark: str | None) -> tuple[dict[str, Any], str]:
-    """Return what is exported as a value, and as a text."""
+    """Return the export as a value and as text."""
     if platform is not None:
         conf = api.spark_conf(path, platform, spark=spark)
         return asdict(conf), conf.text

@@ -48,9 +48,9 @@ def key(
 
 
 def show_key(story: KeyStory) -> None:
-    """Print all that the lake holds of one key, from bronze to marts."""
+    """Print everything that the lake holds of one key, from bronze to marts."""
     out.print(f"{story.table} where {named(story)}", style="bold", markup=False)
-    out.print("\n1 as it came (bronze)")
+    out.print("\n1 raw records (bronze)")
     fields = list(dict.fromkeys(name for record in story.records for name in record.fields))
     _rows(
         ["file", "row", "batch", "op", *fields, "quarantined"],
@@ -83,7 +83,7 @@ def show_key(story: KeyStory) -> None:
 
 
 def named(story: KeyStory) -> str:
-    """Write the key with the names of its columns."""
+    """Return the key as text, with the names of its columns."""
     return ", ".join(f"{name} = {value}" for name, value in story.key.items())
 
 

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 def quarantine(
     path: Where = Path(),
     *,
-    table: Annotated[str | None, typer.Option("--table", "-t", help="A source table, to see its records.")] = None,
+    table: Annotated[str | None, typer.Option("--table", "-t", help="A source table whose records to show.")] = None,
     to: Annotated[
         Path | None,
         typer.Option(
             parser=local,
             metavar="FILE",
-            help="Write the records of --table to this file, to be corrected and replayed.",
+            help="Write the records of --table to this file, for correction and replay.",
         ),
     ] = None,
     limit: Annotated[int, typer.Option(min=0, help="Records at most.")] = 20,
@@ -40,7 +40,7 @@ def quarantine(
         if to is not None and table is not None:
             count = counted(api.quarantine_to(path, table, to), "record")
             out.print(
-                f"{count} written to {to}: correct what stands in `record`, then "
+                f"{count} written to {to}: correct the fields in `record`, then "
                 f"run: frazil replay --table {table} --from {to}",
                 markup=False,
                 soft_wrap=True,
@@ -56,7 +56,7 @@ def quarantine(
 
 
 def show_quarantine(found: Quarantine) -> None:
-    """Print the rules that records break, and the records of a table."""
+    """Print the broken rules, and the records of a table."""
     if not found.rules:
         out.print("nothing is in quarantine", markup=False)
         return

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def query(
     sql: Annotated[
         str | None,
-        typer.Argument(help="SQL over the lake's tables, such as: select * from marts.hosts. Left out: a prompt."),
+        typer.Argument(help="SQL over the lake's tables, such as: select * from marts.hosts. Without it: a prompt."),
     ] = None,
     path: Where = Path(),
     *,
@@ -33,11 +33,11 @@ def query(
         str | None,
         typer.Option("--as-of", metavar="POINT", help="Read the tables as they were: a time (UTC), a snapshot, a cut."),
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=0, help="Rows to show or write at most.")] = None,
+    limit: Annotated[int | None, typer.Option(min=0, help="Maximum number of rows to show or write.")] = None,
     all_columns: Annotated[
         bool, typer.Option("--all-columns", help="Include the bookkeeping columns (_cdc_…) in select *.")
     ] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Write CSV to standard output, nothing else.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Write only CSV to standard output.")] = False,
     parquet: Annotated[Path | None, typer.Option(parser=local, metavar="FILE", help="Write a Parquet file.")] = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
@@ -49,7 +49,7 @@ def query(
         if as_json + as_csv + (parquet is not None) > 1:
             raise QueryError("--json, --csv and --parquet are three forms of one answer", hint="choose one")
         if sql is not None and path == Path() and len(sql.split()) == 1 and Path(sql).exists():
-            path, sql = Path(sql), None  # one word is no SQL
+            path, sql = Path(sql), None  # one word is not SQL
         if sql is None and not sys.stdin.isatty():
             raise QueryError("there is no SQL to run", hint='frazil query "select * from marts.hosts"')
         answers = Answers(
@@ -68,14 +68,14 @@ def query(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """How queries are answered.
+    """Settings for the output of queries.
 
     Attributes:
-        pipeline: names the lake.
-        form: what goes to standard output.
-        parquet: a file to write instead, or None.
-        limit: rows at most, or None.
-        all_columns: show the columns of bookkeeping to people too; files and JSON always have them.
+        pipeline: the declaration.
+        form: form of the output on standard output.
+        parquet: path of a Parquet file to write instead, or None.
+        limit: maximum number of rows, or None.
+        all_columns: show bookkeeping columns in a grid; files and JSON always have them.
         as_of: a point in the past, or None for now.
     """
 
@@ -87,7 +87,7 @@ class Answers:
     as_of: str | None = None
 
     def give(self, sql: str) -> None:
-        """Run a query and show or write what it gives."""
+        """Run a query, and print or write its result."""
         if self.parquet is not None:
             count = api.write_parquet(self.pipeline, sql, self.parquet, limit=self.limit, as_of=self.as_of)
             out.print(f"{counted(count, 'row')} in {self.parquet}", style="dim", markup=False)
@@ -120,9 +120,9 @@ _LEAVE: Final = (r"\q", "exit", "quit")
 
 
 def prompt(answer: Callable[[str], None]) -> None:
-    r"""Read statements line by line and have each answered, until ``\q``, ``exit``, ``quit`` or Ctrl-D."""
+    r"""Read statements line by line and answer each, until ``\q``, ``exit``, ``quit`` or Ctrl-D."""
     with contextlib.suppress(ImportError):
-        import readline  # noqa: F401, PLC0415 - arrow keys and history, by being imported
+        import readline  # noqa: F401, PLC0415 - the import enables arrow keys and history
     out.print(r"SQL over the lake; a statement ends with ;   \q leaves", style="dim", markup=False)
     lines: list[str] = []
     while True:

@@ -41,7 +41,7 @@ _FROM = {"field": "a field", "expr": "an expression", "source": "each record's a
 
 
 def show_schema(found: TableSchema) -> None:
-    """Print the columns, the layouts of the source, and fields that no column takes."""
+    """Print the columns, the layouts of the source's files, and fields that no column reads."""
     grid(
         f"{found.table}: columns of silver and marts",
         ("column", "type", "comes from", "declared", "since batch"),

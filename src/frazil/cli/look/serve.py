@@ -15,12 +15,12 @@ from frazil.cli.options import AsJson, Verbose, Where
 
 
 def serve(
-    what: Annotated[Literal["trino"], typer.Argument(help="trino: a Trino 476 with its page, on 127.0.0.1.")],
+    what: Annotated[Literal["trino"], typer.Argument(help="trino: Trino 476 with its web page, on 127.0.0.1.")],
     path: Where = Path(),
     *,
     port: Annotated[int, typer.Option(help="Port to listen on; 0 for any free one.")] = 8080,
     catalog_file: Annotated[
-        bool, typer.Option("--catalog-file", help="Only print the catalog file for a Trino of your own.")
+        bool, typer.Option("--catalog-file", help="Only print the catalog file, for your own Trino.")
     ] = False,
     as_json: AsJson = False,
     verbose: Verbose = False,

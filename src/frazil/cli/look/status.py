@@ -38,7 +38,7 @@ _SHOWN = 5
 
 
 def show_status(status: Status) -> None:
-    """Print where every table stands, what waits at its source, and what failed and is not yet right again."""
+    """Print the state of every table, what waits at its source, and failures that remain."""
     names = ["table", "batch", "behind", "rows", "deleted", "files", "delete files", "snapshots", "size", "committed"]
     for table in status.tables:
         _table(table)
@@ -75,19 +75,17 @@ def _table(table: TableStatus) -> None:
     if table.trouble:
         out.print(f"  {table.trouble}", style="red", markup=False)
     if table.unfinished_erase:
-        says = (
-            f"the erase {table.unfinished_erase} has not come to its end: frazil erase of any key of the table ends it"
-        )
+        says = f"erase {table.unfinished_erase} is unfinished: frazil erase of any key of the table finishes it"
         out.print(f"  {says}", style="red", markup=False)
     if table.treating:
-        says = f"old files may hold values of columns with pii: frazil erase --table {table.table} --pii ends this"
+        says = f"old files may hold values of columns with pii: frazil erase --table {table.table} --pii removes them"
         out.print(f"  {says}", style="red", markup=False)
     _failures(table.failures)
 
 
 def _lag(lag: CaptureLag) -> None:
     if lag.trouble:
-        out.print(f"  {lag.name}: how far behind is not known: {lag.trouble}", style="red", markup=False)
+        out.print(f"  {lag.name}: lag unknown: {lag.trouble}", style="red", markup=False)
         if lag.hint:
             out.print(f"    hint: {lag.hint}", markup=False)
     else:
@@ -97,9 +95,9 @@ def _lag(lag: CaptureLag) -> None:
 def _open_run(run: OpenRun) -> None:
     began = f"the run {run.run_id} began at {run.began_at:%Y-%m-%d %H:%M:%S} and"
     if run.is_running:
-        out.print(f"{began} is at work", markup=False)
+        out.print(f"{began} is running", markup=False)
     else:
-        says = "did not end: it was interrupted or killed. The next run takes up where it was"
+        says = "did not end: it was interrupted or killed. The next run continues its work"
         out.print(f"{began} {says}", style="yellow", markup=False)
 
 

@@ -1,1 +1,1 @@
-"""Commands that change what a lake already has."""
+"""Commands that maintain, mark, roll back and drop the tables of a lake."""

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def cut(
-    name: Annotated[str | None, typer.Argument(help="The name of the cut to make.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Name of the new cut.")] = None,
     *,
-    list_all: Annotated[bool, typer.Option("--list", help="List the cuts there are.")] = False,
+    list_all: Annotated[bool, typer.Option("--list", help="List the cuts.")] = False,
     drop: Annotated[str | None, typer.Option(metavar="NAME", help="Remove a cut.")] = None,
     path: Annotated[
         Path, typer.Option("--path", "-p", parser=local, metavar="PATH", help="The declaration, or its folder.")
@@ -35,13 +35,15 @@ def cut(
     """Mark all marts and aggregates at one consistent point, for query --as-of NAME."""
     with error_exit(as_json=as_json, verbose=verbose):
         if (name is not None) + list_all + (drop is not None) != 1:
-            raise DeclarationError("one of NAME, --list and --drop NAME is wanted", hint="frazil cut month-end")
+            raise DeclarationError("give one of NAME, --list and --drop NAME", hint="frazil cut month-end")
         pipeline = api.load(path)
         if list_all:
             _show(api.cuts(pipeline), as_json=as_json)
         elif drop is not None:
             if not yes:
-                confirm(f"Remove the cut '{drop}'? What only it keeps can expire then.", "nothing was removed")
+                confirm(
+                    f"Remove the cut '{drop}'? Snapshots that only it keeps can then expire.", "nothing was removed"
+                )
             found = api.drop_cut(pipeline, drop)
             if as_json:
                 _show([found], as_json=True)

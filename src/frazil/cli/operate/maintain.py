@@ -18,7 +18,7 @@ def maintain(path: Where = Path(), *, select: Select = None, as_json: AsJson = F
     """
     with error_exit(as_json=as_json, verbose=verbose):
         pipeline = api.load(path)
-        api.selection(pipeline, select or ())  # a wrong word shows before Java starts
+        api.selection(pipeline, select or ())  # reports a wrong word before Java starts
         done = api.maintain(pipeline, spark=api.session(pipeline, verbose=verbose), select=select or ())
         if as_json:
             print_json([asdict(report) for report in done])

@@ -35,10 +35,10 @@ def rollback(
             if rows:
                 grid(None, ["table", "batch", "to batch", "to snapshot"], rows, right=["batch", "to batch"])
             for name in found.stays:
-                out.print(f"{name} was not there then, and stays as it is", style="yellow", markup=False)
+                out.print(f"{name} did not exist at that point, and is not changed", style="yellow", markup=False)
             for stale in found.stale:
                 name = ".".join(stale[1:])
-                out.print(f"{name} stays as it is until the next run computes it", style="yellow", markup=False)
+                out.print(f"{name} is not changed; the next run computes it", style="yellow", markup=False)
         if found.moves:
             if not yes:
                 count = counted(len(found.moves), "table")

@@ -28,18 +28,21 @@ def erase(
     table: Annotated[str, typer.Option("--table", "-t", help="The source table, or one of its marts.")],
     key: Annotated[
         list[str] | None,
-        typer.Option("--key", "-k", help="A key; of several columns as JSON by name. May be repeated."),
+        typer.Option("--key", "-k", help="A key; several columns as a JSON object by name. May be repeated."),
     ] = None,
     keys_from: Annotated[
         Path | None, typer.Option("--keys-from", parser=local, metavar="FILE", help="A file of keys, one a line.")
     ] = None,
     where: Annotated[
-        str | None, typer.Option("--where", "-w", help="A condition over silver's columns: the keys of these changes.")
+        str | None,
+        typer.Option("--where", "-w", help="A condition over silver's columns; selects the keys of matching changes."),
     ] = None,
-    unblock: Annotated[bool, typer.Option("--unblock", help="Let erased keys come again; erases nothing.")] = False,
+    unblock: Annotated[
+        bool, typer.Option("--unblock", help="Accept records of erased keys again; erases nothing.")
+    ] = False,
     pii: Annotated[
         bool,
-        typer.Option("--pii", help="Replace what the lake holds of columns that were given pii after it was read."),
+        typer.Option("--pii", help="Replace values in the lake of columns that got pii after their files were read."),
     ] = False,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -54,7 +57,9 @@ def erase(
         keys = [*(key or ()), *(_lines(keys_from) if keys_from else ())]
         if pii:
             if keys or where is not None or unblock:
-                raise DeclarationError("--pii takes no key and no condition", hint="erase keys by themselves")
+                raise DeclarationError(
+                    "--pii cannot be combined with keys or a condition", hint="erase keys in a command of their own"
+                )
             _treat(pipeline, table, yes=yes, as_json=as_json, verbose=verbose)
             return
         asked: dict[str, Any] = {
@@ -64,7 +69,7 @@ def erase(
         }
         if unblock:
             if not yes:
-                confirm("Let these keys come again?", "nothing was unblocked")
+                confirm("Accept records of these keys again?", "nothing was unblocked")
             count = api.unblock(pipeline, table, **asked)
             print_json({"unblocked": count}) if as_json else out.print(f"{counted(count, 'key')} unblocked")
             return
@@ -103,7 +108,7 @@ def _erase(pipeline: Pipeline, table: str, asked: dict[str, Any], *, as_json: bo
         if not as_json:
             show_erase(error.report)
             raise
-        # The report has the places, which the message has only the first of.
+        # The report has all places; the message has only the first ones.
         print_json(asdict(error.report) | as_value(error))
         raise typer.Exit(error.exit_code) from None
     print_json(asdict(report)) if as_json else show_erase(report)
@@ -113,7 +118,7 @@ def _lines(path: Path) -> list[str]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise DeclarationError(f"--keys-from {path}: {why}", hint="a text file in UTF-8, one key a line") from error
     return [line for line in text.splitlines() if line.strip()]
 
@@ -122,13 +127,13 @@ _FILES_SHOWN = 10
 
 
 def show_erase(report: EraseReport) -> None:
-    """Print what would go or went, table by table, then the files that stay and the proof."""
+    """Print what would be or was erased, table by table, then the files that remain and the proof."""
     _show_layers(report.layers)
     verb = "to erase" if report.proof is None else "erased"
     out.print(f"{report.table}: {counted(report.subjects, 'key')} {verb}", markup=False)
     if report.resumed:
-        ended = "is to be ended" if report.proof is None else "was ended"
-        out.print(f"an erase that was killed {ended}, too", markup=False)
+        ended = "will be finished" if report.proof is None else "was finished"
+        out.print(f"an earlier erase that was killed {ended} as well", markup=False)
     for files, done in ((report.rewritten, "rewritten without these keys"), (report.removed, "removed")):
         if files:
             verb = "" if report.proof else "to be "
@@ -154,15 +159,15 @@ def show_erase(report: EraseReport) -> None:
 
 
 def show_treat(report: TreatReport) -> None:
-    """Print what of columns with ``pii`` would be replaced or was, table by table, then the proof."""
+    """Print which values of columns with ``pii`` would be or were replaced, table by table, then the proof."""
     _show_layers(report.layers)
     fields = ", ".join(f"{name} ({way})" for name, way in report.fields.items())
     if fields:
         verb = "replaced" if report.done else "to be replaced"
         out.print(f"{report.table}: the values of {fields} {verb}", markup=False)
     if report.resumed:
-        out.print(f"what was begun {'was' if report.done else 'is to be'} ended", markup=False)
-    out.print("files at the source, and landing files, stay as they are", markup=False)
+        out.print(f"an earlier replacement {'was' if report.done else 'will be'} finished", markup=False)
+    out.print("files at the source, and landing files, are not changed", markup=False)
     if not report.done:
         return
     looked = f"{counted(report.rows, 'row')} and {counted(report.files, 'file')}"

@@ -1,1 +1,1 @@
-"""Commands that prove a lake right."""
+"""Commands that prove the tables of a lake, and test rules on them."""

@@ -20,18 +20,16 @@ if TYPE_CHECKING:
 
     from frazil.serve.check.finding import Finding
 
-Source = Annotated[
-    bool, typer.Option("--source", help="Compare the marts with the tables at their sources, and nothing else.")
-]
+Source = Annotated[bool, typer.Option("--source", help="Only compare the marts with the tables at their sources.")]
 Against = Annotated[
     str | None, typer.Option("--against", help="Compare the mart of one table with a dump: a file, folder or s3://…")
 ]
 Certificates = Annotated[
-    bool, typer.Option("--certificates", help="Prove that the lake is what its certificates say, and nothing else.")
+    bool, typer.Option("--certificates", help="Only prove that the lake matches its certificates.")
 ]
 Known = Annotated[
     list[str] | None,
-    typer.Option("--known", help="With --certificates: a certificate's hash, noted elsewhere; it must be there."),
+    typer.Option("--known", help="With --certificates: hash of a certificate, kept elsewhere, that must exist."),
 ]
 
 
@@ -70,7 +68,7 @@ def check(
         if wrong:
             raise DifferenceError(
                 summary(findings),
-                hint="why a row is as it is: frazil key; to rebuild silver and marts from bronze: frazil rebuild",
+                hint="frazil key explains a row; frazil rebuild rebuilds silver and marts from bronze",
             )
         out.print(summary(findings), style="green", markup=False)
 
@@ -81,11 +79,11 @@ _STYLES = {False: "red", None: "yellow", True: ""}
 
 
 def show_proofs(findings: Sequence[Finding], unseen: Sequence[Finding] = ()) -> None:
-    """Print the findings of each table, a line each, with a headline; last what no proof has looked at.
+    """Print the findings of each table, failures first, and then what no proof covers.
 
     Args:
-        findings: the proofs.
-        unseen: of tables what the proofs do not see, each with the command that looks at it.
+        findings: findings of the proofs.
+        unseen: findings for what the proofs do not cover, each with a command as hint.
     """
     law, table = (max((len(text) for text in texts), default=0) for texts in _texts(findings))
     for source in dict.fromkeys(finding.source_table for finding in findings):
@@ -107,12 +105,12 @@ def show_proofs(findings: Sequence[Finding], unseen: Sequence[Finding] = ()) -> 
 
 
 def summary(findings: Sequence[Finding]) -> str:
-    """Return in words the number of proofs that hold, that fail and that cannot be told."""
+    """Return the numbers of proofs that fail, hold and are undecided, as text."""
     counts = {ok: sum(finding.ok is ok for finding in findings) for ok in _RANK}
     said = [
         counted(counts[False], "proof fails", "proofs fail") if counts[False] else "",
         counted(counts[True], "proof holds", "proofs hold") if counts[True] else "",
-        f"{counted(counts[None], 'proof')} cannot be told" if counts[None] else "",
+        f"{counted(counts[None], 'proof')} undecided" if counts[None] else "",
     ]
     return ", ".join(filter(None, said)) or "nothing to prove"
 

@@ -39,8 +39,8 @@ def test(path: Where = Path(), *, select: Select = None, as_json: AsJson = False
         if is_broken:
             raise RulesBrokenError(
                 summary(results),
-                hint="fix the source, or the declaration: rules that quarantine are part of what a table is made of, "
-                "and the next run rebuilds it",
+                hint="fix the source, or the declaration: if a rule that quarantines changes, the next run rebuilds "
+                "the table",
             )
         out.print(summary(results), style="green" if all(one.ok for one in results) else "yellow", markup=False)
 
@@ -63,7 +63,7 @@ def show_rules(results: Sequence[RuleTest]) -> None:
 
 
 def summary(results: Sequence[RuleTest]) -> str:
-    """Say in one line how many rules hold."""
+    """Return the numbers of rules that hold, are broken and cannot be tested, as text."""
     if not results:
         return "no table has rules and rows"
     kept = sum(one.broken == 0 for one in results)
@@ -72,5 +72,5 @@ def summary(results: Sequence[RuleTest]) -> str:
     untold = sum(one.broken is None for one in results)
     parts += [f"{broken:,} broken"] if broken else []
     parts += [f"{warned:,} broken that only {'warns' if warned == 1 else 'warn'}"] if warned else []
-    parts += [f"{untold:,} cannot be told"] if untold else []
+    parts += [f"{untold:,} cannot be tested"] if untold else []
     return ", ".join(parts)

@@ -1,1 +1,1 @@
-"""Commands that plan and do runs."""
+"""Commands that plan and run."""

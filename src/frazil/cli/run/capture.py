@@ -28,13 +28,13 @@ def capture(
     select: Select = None,
     reload: Annotated[
         list[str] | None,
-        typer.Option("--reload", help="Land all rows of this table again, and end; may be repeated."),
+        typer.Option("--reload", help="Land all rows of this table again, and end. May be repeated."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Land changes of databases and topics as files, without Spark, until Ctrl-C or SIGTERM."""
     if reload and select:
-        raise typer.BadParameter("--reload names the tables itself, without --select")
+        raise typer.BadParameter("--reload names the tables; remove --select")
     with error_exit(as_json=as_json):
         if reload:
             with Progress(quiet=as_json, first=None) as listener:

@@ -24,7 +24,7 @@ def plan(
     path: Where = Path(),
     *,
     select: Select = None,
-    full_refresh: Annotated[bool, typer.Option("--full-refresh", help="As for run.")] = False,
+    full_refresh: Annotated[bool, typer.Option("--full-refresh", help="Plan a rebuild of silver and marts.")] = False,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
@@ -43,14 +43,14 @@ def plan(
 
 
 def show_plan(plan: Plan) -> None:
-    """Print the steps of a plan, what is worth knowing of it, and what cannot be planned."""
+    """Print the steps of a plan, its notes, and the errors of tables that cannot be planned."""
     space = plan.pipeline.lake.namespaces.gold
     for step in plan.steps:
         out.print(explain(step), markup=False)
     show_notes(plan.passed, plan.warnings, {f"{space}.{name}": why for name, why in plan.gold_left.items()})
     for captured, tables in plan.captures.items():
         if plan.waiting.get(captured) == {}:
-            continue  # all of its tables stop
+            continue  # capture fails for all of its tables
         out.print(_captured(captured, tables, plan.waiting.get(captured)), markup=False)
     if plan.steps or not plan.errors:
         todo = f"{counted(len(plan.steps), 'step')}; do {'it' if len(plan.steps) == 1 else 'them'}: frazil run"
@@ -63,7 +63,7 @@ def _captured(captured: str, tables: Sequence[str], waiting: Mapping[str, int | 
     if waiting is None:
         return f"{', '.join(tables)}: a run captures {captured} first; this is of what was captured"
     if isinstance(waiting, str):
-        return f"{', '.join(tables)}: what waits at {captured} is not known: {waiting}"
+        return f"{', '.join(tables)}: number of changes at {captured} unknown: {waiting}"
     counts = (
         f"{table}: " + ("all rows are to be loaded" if count is None else f"{counted(count, 'change')} to be captured")
         for table, count in waiting.items()
@@ -72,13 +72,13 @@ def _captured(captured: str, tables: Sequence[str], waiting: Mapping[str, int | 
 
 
 def _may_wait(plan: Plan) -> bool:
-    """Return whether a run may find more than what was captured."""
+    """Return whether a run may find changes that are not captured yet."""
     known = plan.waiting.values()
     return any(isinstance(of, str) or any(count != 0 for count in of.values()) for of in known)
 
 
 def show_rebuild(plan: Plan) -> str:
-    """Print on standard error which tables a rebuild writes again, and return how many that are, in words."""
+    """Print the tables that a rebuild replaces to standard error, and return their number as text."""
     space = plan.pipeline.lake.namespaces.marts
     for name in plan.selection.tables:
         stand = plan.state.tables.get(name)

@@ -18,7 +18,7 @@ from frazil.steps import Normalize
 def replay(
     path: Where = Path(),
     *,
-    table: Annotated[str | None, typer.Option("--table", "-t", help="A source table; left out, all.")] = None,
+    table: Annotated[str | None, typer.Option("--table", "-t", help="A source table. Default: all.")] = None,
     corrected: Annotated[
         Path | None,
         typer.Option(
@@ -55,7 +55,7 @@ def replay(
 
 
 def _what(path: Path, table: str | None, corrected: Path | None) -> str:
-    """Say what a replay would do."""
+    """Return what a replay would do, as text."""
     count = sum(rule.records for rule in api.quarantine(path, table, limit=0).rules)
     waiting = counted(count, "record")
     if table is not None and corrected is not None:
@@ -64,7 +64,7 @@ def _what(path: Path, table: str | None, corrected: Path | None) -> str:
     steps = api.plan(path, select=[table] if table else ()).steps
     rebuilt = sorted({step.table for step in steps if isinstance(step, Normalize) and step.rebuild})
     if rebuilt:
-        return f"{waiting} in quarantine; silver and marts of {', '.join(rebuilt)} are made again from bronze"
+        return f"{waiting} in quarantine; silver and marts of {', '.join(rebuilt)} are rebuilt from bronze"
     if not count:
         return "nothing is in quarantine"
-    return f"{waiting} in quarantine, and the declaration is as it was: they would break the same rules"
+    return f"{waiting} in quarantine, and the declaration is unchanged: they would break the same rules"

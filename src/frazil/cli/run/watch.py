@@ -68,7 +68,7 @@ def _tell(text: str) -> None:
 
 
 def show_watch_line(report: RunReport, lag_seconds: float) -> None:
-    """Print one run of a watch on a line: when, what, and how long after its newest file."""
+    """Print one run of a watch on a line: time, numbers, and lag behind its newest file."""
     files, rows = sum(table.files for table in report.tables), sum(table.rows + table.bad for table in report.tables)
     # All marts of a table count the same changes as late.
     late = sum(max((mart.late for mart in table.marts), default=0) for table in report.tables)
@@ -79,7 +79,7 @@ def show_watch_line(report: RunReport, lag_seconds: float) -> None:
 
 
 def watched(pipeline: Pipeline, names: Collection[str]) -> Iterator[str]:
-    """Return lines on what a watch follows: the tables, and the folders of each."""
+    """Return lines with the watched tables and their folders."""
     yield f"watching {counted(len(names), 'table')}"
     for table in pipeline.tables:
         if table.name in names:

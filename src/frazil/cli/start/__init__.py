@@ -1,1 +1,1 @@
-"""Commands to begin with: declarations and the machine."""
+"""Commands to start with: create and check declarations, and check the machine."""

@@ -26,7 +26,7 @@ def doctor(
     *,
     repair: Annotated[
         bool,
-        typer.Option("--repair", help="Let the catalog name each table's newest version whose files are all there."),
+        typer.Option("--repair", help="Register each table in the catalog at its newest complete version."),
     ] = False,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -56,16 +56,16 @@ def _repair(path: Path, *, yes: bool, as_json: bool) -> None:
         for one in back:
             out.print(f"{one.full_name}: {_target(one)}", markup=False)
     if back and not yes:
-        what = "The next run takes again what came after, from the source: it must still have it."
+        what = "The next run ingests the later changes again from the source, which must still have them."
         confirm(f"{what} Go back?", f"nothing was changed; {counted(len(back), 'table')} would have gone back")
     done = api.repair(path)
     if not as_json:
         for name in sorted({*done} - {one.full_name for one in back}):
             out.print(f"registered {name}", markup=False)
-        out.print("the catalog knows all tables of the warehouse", style="green", markup=False)
+        out.print("the catalog has all tables of the warehouse", style="green", markup=False)
 
 
 def _target(one: Setback) -> str:
     if one.version is None:
-        return "no version is whole; its folder is moved aside, and the next run makes it again"
-    return f"back to version {one.version.number}, batch {one.batch}, the newest whose files are all there"
+        return "no version is complete; its folder is moved aside, and the next run creates it again"
+    return f"back to version {one.version.number}, batch {one.batch}, the newest complete version"

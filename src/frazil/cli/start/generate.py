@@ -16,14 +16,14 @@ from frazil.spec.amount import counted
 
 def generate(
     folder: Annotated[
-        Path, typer.Argument(parser=local, metavar="FOLDER", help="Folder the files go to; made if it is not there.")
+        Path, typer.Argument(parser=local, metavar="FOLDER", help="Folder for the files; created if necessary.")
     ],
     *,
     rows: Annotated[int, typer.Option(help="Rows of the full load.")] = 10_000,
     batches: Annotated[int, typer.Option(help="Number of change files.")] = 3,
-    changes: Annotated[int, typer.Option(help="Changes in each of them.")] = 1_000,
-    seed: Annotated[int, typer.Option(help="Same seed, same bytes.")] = 1,
-    keys: Annotated[str, typer.Option(help="mixed, recent, uniform or hot.")] = "mixed",
+    changes: Annotated[int, typer.Option(help="Changes in each change file.")] = 1_000,
+    seed: Annotated[int, typer.Option(help="Seed; the same seed writes the same bytes.")] = 1,
+    keys: Annotated[str, typer.Option(help="Which keys change: mixed, recent, uniform or hot.")] = "mixed",
     late: Annotated[float, typer.Option(help="Share of changes older than the batch before.")] = 0.0,
     duplicates: Annotated[float, typer.Option(help="Share of repeated records.")] = 0.03,
     parts: Annotated[int, typer.Option(help="Number of full load files.")] = 1,

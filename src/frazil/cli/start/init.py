@@ -20,7 +20,7 @@ def init(
         str | None,
         typer.Option(
             "--from",
-            help="A landing folder with DMS files, also s3://…, or a data contract (ODCS): its tables are declared.",
+            help="Declare the tables of a landing folder with DMS files (also s3://…), or of a data contract (ODCS).",
         ),
     ] = None,
     verbose: Verbose = False,
@@ -39,7 +39,7 @@ def init(
                 ]
                 for one in begun.discovered
             ]
-            grid("found, look it through before the first run", names, rows)
+            grid("found; review before the first run", names, rows)
             for one in begun.discovered:
                 for doubt in one.doubts:
                     out.print(f"{one.name}: {doubt}", style="yellow", markup=False)

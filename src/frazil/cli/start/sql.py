@@ -14,9 +14,9 @@ def sql(
     what: Annotated[Literal["audit-trigger"], typer.Argument(help="audit-trigger: an audit log for PostgreSQL.")],
     tables: Annotated[list[str] | None, typer.Argument(help="Tables that write to the log, as schema.table.")] = None,
     *,
-    log: Annotated[str, typer.Option(help="The log, as schema.table.")] = "public.audit_log_dml",
+    log: Annotated[str, typer.Option(help="The log table, as schema.table.")] = "public.audit_log_dml",
     with_rows: Annotated[
-        bool, typer.Option("--with-rows", help="Write the rows that the tables have now to the log.")
+        bool, typer.Option("--with-rows", help="Also write the existing rows of the tables to the log.")
     ] = False,
 ) -> None:
     """Print the SQL that a source database needs, for psql."""
