@@ -139,9 +139,9 @@ def validate(declaration: Declaration) -> Validation:
     return Validation(pipeline=pipeline, warnings=(f"catalog: {missing}; {CLIENTS_HINT}",) if missing else ())
 
 
-def doctor(declaration: Declaration | None = None) -> tuple[Finding, ...]:
+def doctor(declaration: Declaration | None = None) -> tuple[Diagnosis, ...]:
     """Examine Java, jars, memory and disk, and the warehouse, catalog and folders of a declaration if one is given."""
-    from frazil.recover.doctor import examine
+    from frazil.recover.doctor import diagnose
 
     if isinstance(declaration, Path | str):
         path = Path(declaration)
@@ -152,7 +152,7 @@ def doctor(declaration: Declaration | None = None) -> tuple[Finding, ...]:
 
 def repair_plan(declaration: Declaration) -> tuple[Setback, ...]:
     """Return the tables that :func:`repair` would set back; change nothing."""
-    from frazil.recover.setback import setbacks
+    from frazil.recover.catalog import setbacks
 
     return tuple(setbacks(load(declaration)))
 

@@ -38,6 +38,7 @@ class Status:
         tables: state of each source table and its marts.
         gold: state of each aggregate.
         open_run: the newest run if it is running or was killed, else None.
+        holder: the process that holds a lake in an object store; None for a local lake, or if no process holds it.
     """
 
     tables: tuple[TableStatus, ...]
