@@ -133,7 +133,7 @@ def _without_looking(proof: Proof) -> Verdict | None:
     table, bronze = proof.here.table, proof.here.bronze.snapshot
     clear, command = clear_fields(table, bronze.bookmark), f"frazil erase --table {table.name} --pii"
     if clear:
-        return False, f"{', '.join(clear)} declare pii, but bronze holds the original values: {command}"
+        return False, f"pii is declared for {', '.join(clear)}, but bronze holds the original values: {command}"
     if TREATING in bronze.bookmark:
         return False, f"old snapshots and files may hold values of columns with pii: {command} finishes the removal"
     if r.FORM not in bronze.columns:
