@@ -170,6 +170,19 @@ def place_in_era(turns: Sequence[int], offset: int, base: str | None, at: str) -
     return f"{ERA}{era:04}/{place}" if era else place
 
 
+def without_era(place: str) -> str:
+    """Write a place, SQL of one as positions have it, without its era."""
+    return f"regexp_replace({place}, '^([^/]*/){ERA}[0-9]{{4}}/', '$1')"
+
+
+def crosses_eras(kept: Mapping[str, Any]) -> bool:
+    """Return whether one change may have records in different eras: in partitions of which one has moved.
+
+    ``kept`` is from :class:`Followed`.
+    """
+    return len(kept) > 1 and any(len(spans) > 1 for spans in kept.values())
+
+
 def _span(kept: Mapping[str, Any]) -> Span:
     return Span(**{**kept, "servers": tuple(kept["servers"])})
 

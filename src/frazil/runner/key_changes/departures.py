@@ -26,8 +26,9 @@ from frazil.runner.batch.bronze_records import bronze_records
 from frazil.runner.batch.driver_batch import spark_frame
 from frazil.runner.batch.expressions import expressions_of
 from frazil.silver.changes import PROBLEM, TEXT, change_rows
-from frazil.silver.old_keys import LEAVES, LEFT, MOVED, OWN, key_text
+from frazil.silver.old_keys import AWAY, LEAVES, LEFT, MOVED, OWN, key_text
 from frazil.silver.renames import renamed_bookmark, renamed_records
+from frazil.sources.eras import ERAS, crosses_eras, without_era
 from frazil.sources.kinds import source_of
 from frazil.spark.gateway import hold, release
 from frazil.spec.sql.names import literal, quote
@@ -122,6 +123,43 @@ def _void(context: TableRun, contract: Contract, events: DataFrame) -> DataFrame
     )
 
 
+def torn_departures(context: TableRun, contract: Contract, rows: DataFrame, held: DataFrame | None) -> pa.Table | None:
+    """Return the deletes of changes of key that have a record of their own in another era; None where there is none.
+
+    Eras are counted for each partition, and only the record of its own is in the one of its key. So only that one says
+    when the row left.
+
+    Args:
+        context: the table's part of the run.
+        contract: the table's contract.
+        rows: from :func:`frazil.silver.changes.change_rows`.
+        held: changes of silver that stay beside them; None for none.
+
+    Returns:
+        The key as text and the position of each, the position of the record of its own, and whether silver has it.
+
+    Cost: nothing where no partition has moved; else a join of the deletes.
+    """
+    event = event_sql(context.table, contract)
+    if event is None or not crosses_eras(context.head(context.bronze).bookmark.get(ERAS, {})):
+        return None
+    deletes = rows.where(f"{r.CLASS} = {literal(r.DELETE)} AND {PROBLEM} IS NULL")
+    names = (f"{key_text(contract.keys)} AS {KEY}", r.POSITION, f"{event} AS {EVENT}", f"{without_era(event)} AS place")
+    of_create = deletes.where(f"{MOVED} IN ({literal(LEFT)}, {literal(AWAY)})").selectExpr(*names, "false AS is_held")
+    own = deletes.where(f"{MOVED} = {literal(OWN)}").selectExpr(*names, "false AS is_held")
+    if held is not None:
+        gone = held.where(f"{r.CLASS} = {literal(r.DELETE)}").selectExpr(*names, "true AS is_held")
+        of_create, own = of_create.unionByName(gone), own.unionByName(gone)
+    found = query(
+        f"""SELECT DISTINCT c.{KEY}, c.{r.POSITION}, o.{r.POSITION} AS {CAME_POSITION}, c.is_held
+        FROM frazil_created AS c JOIN frazil_own AS o
+        ON o.{KEY} = c.{KEY} AND o.place = c.place AND o.{EVENT} <> c.{EVENT} AND NOT (o.is_held AND c.is_held)""",
+        frazil_created=of_create,
+        frazil_own=own,
+    )
+    return to_arrow(found)
+
+
 def without_departures(context: TableRun, contract: Contract, rows: DataFrame, void: pa.Table) -> DataFrame:
     """Remove void deletes from change rows.
 
@@ -142,6 +180,17 @@ def without_departures(context: TableRun, contract: Contract, rows: DataFrame, v
         ON {same(contract.keys, "n", "v")} AND {of_row}""",
         frazil_new=rows,
         frazil_void=F.broadcast(spark_frame(context.spark, void)),
+    )
+
+
+def without_torn(context: TableRun, contract: Contract, rows: DataFrame, torn: pa.Table) -> DataFrame:
+    """Leave the deletes of :func:`torn_departures` out of change rows."""
+    return query(
+        f"""SELECT n.* FROM frazil_new AS n LEFT ANTI JOIN frazil_torn AS t
+        ON n.{MOVED} IN ({literal(LEFT)}, {literal(AWAY)}) AND n.{r.POSITION} = t.{r.POSITION}
+        AND {key_text(contract.keys)} = t.{KEY}""",
+        frazil_new=rows,
+        frazil_torn=F.broadcast(spark_frame(context.spark, torn)),
     )
 
 

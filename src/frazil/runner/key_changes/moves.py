@@ -106,12 +106,17 @@ def moves_of(collected: Iterable[Mapping[str, Any]]) -> list[Move]:
     return [*firsts.values()]
 
 
-def stretches(moves: Iterable[Move], came: Mapping[tuple[str, Place], Place] | None = None) -> list[Stretch]:
+def stretches(
+    moves: Iterable[Move],
+    came: Mapping[tuple[str, Place], Place] | None = None,
+    left: Mapping[tuple[str, Place], Place] | None = None,
+) -> list[Stretch]:
     """Follow rows from key to key; no two stretches of a key overlap.
 
     Args:
         moves: all moves.
         came: old key and place of a move whose old key still has a row -> place where that row arrived.
+        left: old key and place of a move -> place where its row left the old key, if another.
 
     Cost: a sort of the moves.
     """
@@ -127,11 +132,12 @@ def stretches(moves: Iterable[Move], came: Mapping[tuple[str, Place], Place] | N
         return number
 
     for number, move in enumerate(sorted(moves)):
-        until = (came or {}).get((move.old, move.place))
+        leaves = (left or {}).get((move.old, move.place), move.place)
+        until = (came or {}).get((move.old, leaves))
         if until is not None and (move.old, until) in aside:
             of_row = aside[move.old, until]
         elif until is None or (move.old in open_at and open_at[move.old][1] < until):
-            of_row = end(move.old, until or move.place, number)
+            of_row = end(move.old, until or leaves, number)
         else:
             of_row = number
             found.append(Stretch(number, move.old, ended.get(move.old, _BEGINNING), until))

@@ -184,7 +184,7 @@ def spread_truncates(
     if seen.truncates or seen.is_older:
         rows = _with_deletes(context, contract, rows, seen.truncates, beside)
     if seen.last_move != NO_MOVE:
-        rows, spread = _followed(context, contract, replace(spread, rows=rows), (seen.moves, since, beside.rows))
+        rows, spread = _followed(context, contract, replace(spread, rows=rows), (seen.moves, since, beside))
     return replace(spread, rows=rows.drop(MOVED))
 
 
@@ -192,10 +192,19 @@ def _followed(
     context: TableRun,
     contract: Contract,
     spread: Spread,
-    of: tuple[Sequence[Move], Mapping[str, int], DataFrame | None],
+    of: tuple[Sequence[Move], Mapping[str, int], Beside],
 ) -> tuple[DataFrame, Spread]:
     """Remove void deletes, and fill the missing values of changes of key."""
-    moves, since, held = of
+    moves, since, beside = of
+    held, left = beside.rows, {}
+    torn = departures.torn_departures(context, contract, spread.rows, None if beside.is_rebuild else held)
+    if torn is not None and torn.num_rows:
+        if any(torn["is_held"].to_pylist()):
+            return spread.rows, replace(spread, is_late=True)
+        spread = replace(spread, rows=departures.without_torn(context, contract, spread.rows, torn))
+        left = {
+            (one[departures.KEY], (one[r.POSITION], 0)): (one[departures.CAME_POSITION], 0) for one in torn.to_pylist()
+        }
     shard = context.table.source.shard_column or ""
     emptied = [(*one.place, one.values.get(shard)) for one in spread.truncates]
     void = departures.void_departures(context, contract, spread.rows, held, emptied)
@@ -213,7 +222,7 @@ def _followed(
             )
             for one in one_by_one
         }
-        rows = fill_moves(context, contract, rows, stretches(moves, came), since, held=held)
+        rows = fill_moves(context, contract, rows, stretches(moves, came, left), since, held=held)
     departed = max([spread.departed, *(one[r.POSITION] for one in one_by_one)])
     return rows, replace(spread, departed=departed)
 
