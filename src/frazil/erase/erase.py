@@ -47,7 +47,7 @@ def preview(pipeline: Pipeline, spark: SparkSession, wanted: Wanted) -> EraseRep
         wanted: the subjects.
 
     Raises:
-        EraseError: a key does not fit the table, both keys and condition are missing, or the table is empty.
+        EraseError: a key does not fit the table, keys and condition are missing, or it has no changes.
         SqlError: Spark refuses the condition.
         BusyError: another run holds the pipeline for more than a minute.
     """

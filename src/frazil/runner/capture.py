@@ -90,7 +90,7 @@ def capture(pipeline: Pipeline, stop: Event, *, select: Sequence[str] = (), opti
 
     Args:
         pipeline: the declaration.
-        stop: set it to end, for example on SIGTERM; the current file is finished first.
+        stop: set it to end, for example on SIGTERM; the current turn is finished first.
         select: names or patterns, as for a run.
         options: pauses and callbacks.
 

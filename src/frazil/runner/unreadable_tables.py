@@ -37,7 +37,7 @@ def drop_damaged(spark: SparkSession, pipeline: Pipeline, names: Sequence[str], 
         The dropped tables, with their namespaces.
 
     Raises:
-        DamagedTableError: bronze, or a silver with a baseline, cannot be read. Of its tables, none is dropped.
+        DamagedTableError: bronze, or a silver with a baseline, cannot be read; no table is dropped then.
 
     Cost: the manifests of the newest snapshot of each table.
     """
