@@ -224,7 +224,7 @@ def test_without_header_the_op_column_comes_first(landing: Landing, in_load: boo
 def test_without_header_somebody_has_to_name_the_fields(landing: Landing) -> None:
     landing.write("20240101-000000000.csv", b"D,3\n")
 
-    with pytest.raises(DeclarationError, match="nothing names its fields"):
+    with pytest.raises(DeclarationError, match="its fields are not declared"):
         landing.rows()
     assert good(landing.rows(fields=("k",)), "op k") == [("D", "3")]
 

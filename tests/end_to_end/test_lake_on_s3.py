@@ -261,7 +261,7 @@ def test_a_mart_is_compared_with_a_dump_in_the_bucket(lake: Path) -> None:
     ("settings", "words"),
     [
         ({"access_key_id": "nobody"}, "does not know the key"),
-        ({"secret_access_key": "${file:frazil.yml}"}, "finds the signature wrong"),
+        ({"secret_access_key": "${file:frazil.yml}"}, "rejects the signature"),
         ({"endpoint": "http://127.0.0.1:1"}, "does not answer"),
     ],
 )

@@ -76,7 +76,7 @@ def test_status_shows_the_lake_without_a_reachable_server(captured: Path, monkey
 
     assert said.code == 0
     assert "slot frazil of ${env:TEST_DB}: lag unknown: [FZ210] " in said.stdout
-    assert "hint: see that the server runs" in said.stdout
+    assert "hint: check that the server runs" in said.stdout
     assert "marts.orders_history" in said.stdout
     assert (lag["begun"], lag["behind_bytes"], lag["behind_seconds"]) == (None, None, None)
     assert "hidden" not in said.text

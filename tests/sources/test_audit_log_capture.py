@@ -166,7 +166,7 @@ def test_a_log_whose_numbers_begin_again_is_refused(database: str, xid: str | No
         for _ in range(new):
             session.execute(ADD)
 
-        with pytest.raises(HistoryChangedError, match="began again behind 2"):
+        with pytest.raises(HistoryChangedError, match="started again below 2"):
             land(capture, tmp_path)
         assert landed(tmp_path) == [1, 2]
 

@@ -20,7 +20,7 @@ def test_messages_that_are_missing_between_the_lake_and_a_landing_folder_are_an_
     verify_offsets("t", files((5, 10), (10, 12)), files((12, 20), (20, 21)))
     verify_offsets("t", files((5, 10)), files((0, 7), (7, 12)))  # another folder has other files of the same
     verify_offsets("t", [], files((700, 800)))
-    with pytest.raises(LostOffsetsError, match=r"up to offset 10, and the next landed one is 13") as caught:
+    with pytest.raises(LostOffsetsError, match=r"up to offset 10, but the next landed offset is 13") as caught:
         verify_offsets("t", files((0, 10)), files((13, 20)))
     touched = re.search(r"touch '(.*)'", caught.value.hint or "")
     assert touched

@@ -177,7 +177,7 @@ def test_a_repeated_full_load_causes_a_warning(tmp_path: Path) -> None:
     with pytest.raises(FileChangedError) as caught:
         take(list_files(SOURCE, tmp_path), ledger)
     assert "deliver the new records under a new name" not in f"{caught.value}"
-    assert "a full load given again, of which change files from before are taken away" in f"{caught.value}"
+    assert "a repeated full load whose earlier change files were removed" in f"{caught.value}"
 
 
 def test_a_known_file_that_was_only_touched_is_fine(tmp_path: Path) -> None:

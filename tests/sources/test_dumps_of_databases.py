@@ -166,7 +166,7 @@ def test_a_reader_role_can_dump_a_view(session: Any, tmp_path: Path, monkeypatch
 
 def test_what_is_not_there_is_named(session: Any, tmp_path: Path) -> None:
     del session
-    with pytest.raises(ServerSetupError, match=r"there is no table public\.nothing"):
+    with pytest.raises(ServerSetupError, match=r"table public\.nothing does not exist"):
         land(tmp_path, table="nothing")
 
 

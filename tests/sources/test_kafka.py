@@ -226,7 +226,7 @@ def test_expired_offsets_are_an_error_with_the_way_out(broker: Kafka, tmp_path: 
         raise AssertionError("nothing was told")
 
     assert lost.exit_code == 8
-    assert "offsets 1 to 1 are gone" in lost.message
+    assert "offsets 1 to 1 were deleted before they were landed" in lost.message
     Path((lost.hint or "").split("'")[1]).touch()
     assert mine.land(tmp_path, silent).records == 1
 
@@ -244,7 +244,7 @@ def test_a_recreated_topic_is_detected(broker: Kafka, tmp_path: Path) -> None:
             break
     topic.write([('{"id": 1}', "1"), ('{"id": 1}', "2")])
 
-    with pytest.raises(LostOffsetsError, match="was made again") as told:
+    with pytest.raises(LostOffsetsError, match="was deleted and created again") as told:
         mine.land(tmp_path, silent)
 
     Path((told.value.hint or "").split("'")[1]).mkdir()

@@ -237,7 +237,7 @@ def test_changes_that_somebody_else_has_read_are_missed(session: Session, tmp_pa
     session.execute("INSERT INTO orders VALUES (1, 1, 'a')")
     session.execute("SELECT pg_replication_slot_advance('frazil', pg_current_wal_lsn())")
 
-    assert "somebody else has read" in refusal(tmp_path).message
+    assert "another process has read" in refusal(tmp_path).message
 
 
 def test_a_table_that_was_out_of_the_publication_or_the_declaration_is_missed(session: Session, tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_a_table_that_was_out_of_the_publication_or_the_declaration_is_missed(se
     declare(tmp_path, {"public.others": "id"})
     session.execute("ALTER PUBLICATION frazil DROP TABLE others")
 
-    assert "public.others was taken out of publication frazil" in land(tmp_path).failed["others"].message
+    assert "public.others was removed from publication frazil" in land(tmp_path).failed["others"].message
 
 
 def test_another_database_is_refused(
@@ -266,7 +266,7 @@ def test_another_database_is_refused(
     land(tmp_path)
     monkeypatch.setenv("TEST_DB", postgres.url)
 
-    assert "the landing files are of another server or database" in refusal(tmp_path).message
+    assert "the landing files are from another server or database" in refusal(tmp_path).message
     del session
 
 
@@ -275,7 +275,7 @@ def test_landing_files_without_their_state_are_not_gone_on_with(session: Session
     land(tmp_path)
     (tmp_path / "landing" / ".frazil-frazil.json").unlink()
 
-    assert "does not say how far they reach" in refusal(tmp_path).message
+    assert "has files but no state" in refusal(tmp_path).message
     del session
 
 
@@ -301,4 +301,4 @@ def test_landing_files_that_were_set_back_are_not_gone_on_with(session: Session,
     shutil.rmtree(tmp_path / "landing")
     shutil.move(tmp_path / "backup", tmp_path / "landing")
 
-    assert "somebody else has read" in refusal(tmp_path).message
+    assert "another process has read" in refusal(tmp_path).message

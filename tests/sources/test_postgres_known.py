@@ -256,7 +256,7 @@ def test_a_renamed_column_is_followed_where_that_is_declared(session: Session, u
     assert land(tmp_path).files == 0
     session.execute("ALTER TABLE t RENAME id TO nr")
     [error] = stopped(tmp_path).values()
-    assert "it is of the key, which cannot be renamed" in (error.hint or "")
+    assert "it is a column of the key, which cannot be renamed" in (error.hint or "")
 
 
 REFILLS = (

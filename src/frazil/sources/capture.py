@@ -254,8 +254,8 @@ def reload_capture(capture: Capture, folder: Path, names: Collection[str], progr
     """
     if not isinstance(capture, Reloads):
         raise DeclarationError(
-            f"{capture.name}: has changes only, and no rows that could be read again",
-            hint="tables of kind postgres can be read again",
+            f"{capture.name}: captures changes only and cannot read rows again",
+            hint="only tables of kind postgres can be read again",
         )
     return capture.reload(folder, names, progress)
 
@@ -344,7 +344,7 @@ class Answers(Generic[T]):
         if number not in self._found:
             raise SourceError(
                 f"{self.captures[number].name}: no answer within {self._seconds:.0f} s",
-                hint="see that the server runs and may be reached from here",
+                hint="check that the server runs and is reachable from here",
             )
         return self._found[number]
 
@@ -359,8 +359,8 @@ _FEW_ROWS: Final = 10
 """Tables with at most this many rows may lose any share of them."""
 
 _HINT: Final = (
-    "is it whole, and of the right place? If so, raise max_delete_fraction in the source, run the same again, and set "
-    "it back"
+    "check that it is complete and from the right place. If so, raise max_delete_fraction in the source, run the same "
+    "command again, and restore the setting"
 )
 
 

@@ -34,8 +34,8 @@ class UnknownOrderError(HistoryChangedError):
     def __init__(self, table: str, before: str, behind: str) -> None:
         super().__init__(
             f"table {table!r}: the source moved to another server: the places of its records go back from {before} to "
-            f"{behind}, and no partition and offset tells which are newer; nothing was taken",
-            hint="land the records with topic, partition and offset, in their order; or begin again with the new "
+            f"{behind}, and records without partition and offset have no other order; nothing was taken",
+            hint="land the records with topic, partition and offset, in their order; or start over with the new "
             f"server: move the older files away, frazil drop --select {table}, let Debezium take a new snapshot, and "
             "frazil run",
         )
@@ -193,6 +193,6 @@ def moves_told(moves: Sequence[str]) -> list[str]:
         return []
     text = (
         f"the source moved to another server, or began again, at partition {', '.join(moves)}: changes from there on "
-        "are newer than all before. Rows that were deleted in between are not told: frazil check --source compares them"
+        "are newer than all before. Deletes in between may be missing: frazil check --source finds them"
     )
     return [text]

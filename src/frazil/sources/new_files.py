@@ -48,7 +48,7 @@ class FileChangedError(HistoryChangedError):
             hint += " and deliver the new records under a new name"
         hint += "; or, if the first upload was cut off"
         if load:
-            hint += " or it is a full load given again, of which change files from before are taken away"
+            hint += " or it is a repeated full load whose earlier change files were removed"
         hint += ", read all files of the table again: frazil drop --select TABLE, then frazil run"
         text = f"{path}: content changed after it was taken (sha256 {before[:12]} then, {now[:12]} now)"
         super().__init__(text, hint=hint)
@@ -387,7 +387,7 @@ class NameOrderError(SourceError):
 
     def __init__(self, table: str, first: str, second: str, *, hint: str) -> None:
         super().__init__(
-            f"table {table!r}: names order its files, as text, so {first} stands before {second}", hint=hint
+            f"table {table!r}: file names are ordered as text, so {first} comes before {second}", hint=hint
         )
 
 

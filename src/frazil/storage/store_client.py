@@ -27,24 +27,27 @@ _SHOWN: Final = 300
 _KEY: Final = ("access_key_id", "secret_access_key", "session_token")
 
 _CAUSES: Final = {
-    "InvalidAccessKeyId": ("does not know the key", "look at access_key_id, and at $AWS_ACCESS_KEY_ID"),
-    "SignatureDoesNotMatch": ("finds the signature wrong", "the secret does not belong to the key: secret_access_key"),
-    "InvalidToken": ("does not take the token", "look at session_token: it belongs to one key, for a time"),
+    "InvalidAccessKeyId": ("does not know the key", "check access_key_id and $AWS_ACCESS_KEY_ID"),
+    "SignatureDoesNotMatch": ("rejects the signature", "the secret does not belong to the key: secret_access_key"),
+    "InvalidToken": ("rejects the token", "check session_token: it belongs to one key, for a limited time"),
     "ExpiredToken": ("says that the token has expired", "get a new temporary key, and run again"),
     "AccessDenied": (
         "denies access",
         "the key needs s3:ListBucket and s3:GetObject; a lake PutObject and DeleteObject too",
     ),
     "RequestTimeTooSkewed": ("finds this machine's clock wrong", "set the clock: it may differ by 15 minutes at most"),
-    "NoSuchBucket": ("has no such bucket", "look at the name; a bucket is never made by Frazil"),
-    "PermanentRedirect": ("has the bucket in another region", "set region in stores to that of the bucket"),
-    "AuthorizationHeaderMalformed": ("expects another region", "set region in stores to that of the bucket"),
-    "IllegalLocationConstraintException": ("expects another region", "set region in stores to that of the bucket"),
+    "NoSuchBucket": ("has no such bucket", "check the name; Frazil never creates a bucket"),
+    "PermanentRedirect": ("has the bucket in another region", "set region in stores to the region of the bucket"),
+    "AuthorizationHeaderMalformed": ("expects another region", "set region in stores to the region of the bucket"),
+    "IllegalLocationConstraintException": (
+        "expects another region",
+        "set region in stores to the region of the bucket",
+    ),
 }
 """S3 error code -> what the store does, and the hint."""
 _BY_WORDS: Final = {
     "301 Moved|BareRedirect": _CAUSES["PermanentRedirect"],
-    "403 Forbidden|401 Unauthorized": ("denies access", "look at the key, its rights and this machine's clock"),
+    "403 Forbidden|401 Unauthorized": ("denies access", "check the key, its permissions and this machine's clock"),
     "(?i)invalid ?path": ("has an object with a name that cannot be read", "rename that object, or remove it"),
     "(?i)credential|169.254.169.254": (
         "needs a login, and this machine has none",
@@ -52,7 +55,7 @@ _BY_WORDS: Final = {
     ),
     "HTTP error|error sending request": (
         "does not answer",
-        "look at endpoint in stores, and whether the store is up and may be reached from here",
+        "check endpoint in stores, and that the store runs and is reachable from here",
     ),
 }
 """Pattern in an error of the client -> the same, for errors without a code."""
@@ -275,7 +278,7 @@ def _cause(code: str, text: str) -> tuple[str, str]:
     if code in _CAUSES:
         return _CAUSES[code]
     found = next((cause for words, cause in _BY_WORDS.items() if re.search(words, text)), None)
-    return found or ("refuses the request", "look at stores in the declaration; run again")
+    return found or ("refuses the request", "check stores in the declaration; run again")
 
 
 def _short(text: str) -> str:

@@ -247,7 +247,7 @@ class _Turn:
         elif before.database and self._database() != before.database:
             what = f"{self._root} has the records of database {before.database!r}; give this one a landing of its own"
         elif int(before.snapshot.split(":")[1]) > int(snapshot.split(":")[1]):
-            what = "the database was restored to an earlier time than that of the last capture"
+            what = "the database was restored to a time before the last capture"
         if what:
             raise HistoryChangedError(
                 f"{self._capture.name}: {what}",
@@ -274,10 +274,10 @@ class _Turn:
         if restarted:
             number = self._spec.event_id
             raise HistoryChangedError(
-                f"{self._capture.name}: its numbers ({number}) began again behind {before.greatest}, the greatest that "
-                "was landed: its new records would stand before the old ones",
-                hint=f"add {before.greatest} to {number} of the records that were written since, and set its sequence "
-                "behind them; then run again",
+                f"{self._capture.name}: its numbers ({number}) started again below {before.greatest}, the greatest "
+                "landed number: new records would sort before old ones",
+                hint=f"add {before.greatest} to {number} of the records written since, and set its sequence to "
+                "continue after them; then run again",
             )
         return filenode
 
@@ -355,7 +355,7 @@ def connected(source: AuditLog, folder: Path, name: str) -> Iterator[Any]:
     except psycopg.Error as error:
         first = redacted((str(error).splitlines() or [type(error).__name__])[0])
         raise SourceError(
-            f"{name}: {first}", hint="look at url and log of the source, and at what the user may read; then run again"
+            f"{name}: {first}", hint="check url and log of the source, and the privileges of the user; then run again"
         ) from error
 
 

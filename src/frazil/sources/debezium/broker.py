@@ -134,4 +134,4 @@ class Broker:
         return SourceError(f"{self._name}: {said}", hint=_WAY_OUT)
 
 
-_WAY_OUT: Final = "see that the brokers run and can be reached, and that the topic is there; then run again"
+_WAY_OUT: Final = "check that the brokers run and are reachable, and that the topic exists; then run again"

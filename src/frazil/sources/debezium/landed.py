@@ -41,10 +41,10 @@ def verify_offsets(table: str, known: Iterable[str], new: Iterable[str]) -> None
         end = ends[folder]
         if 0 <= end < first:
             raise LostOffsetsError(
-                f"table {table!r}: the lake has {folder} up to offset {end}, and the next landed one is {first}: what "
-                "was between is missing; the landing folder was lost, or is another one",
-                hint="put the folder back, if it is somewhere; else let Debezium read the table again (an incremental "
-                f"snapshot), then go on behind the gap: touch '{folder}/{end:020}-{first:020}.jsonl'",
+                f"table {table!r}: the lake has {folder} up to offset {end}, but the next landed offset is {first}: "
+                "messages are missing, because the landing folder was lost or replaced",
+                hint="restore the landing folder; or let Debezium read the table again (an incremental snapshot), then "
+                f"continue after the gap: touch '{folder}/{end:020}-{first:020}.jsonl'",
             )
         ends[folder] = max(end, upto)
 

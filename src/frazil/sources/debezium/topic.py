@@ -142,7 +142,8 @@ class TopicCapture:
         found = locate(source.landing, setting="landing", folder=folder).path
         if found is None:
             raise DeclarationError(
-                f"landing '{source.landing}' of {self.name} is no local folder", hint="name one, such as ./landing"
+                f"landing '{source.landing}' of {self.name} is not a local folder",
+                hint="use a local folder, such as ./landing",
             )
         return found / str(source.topic)
 
@@ -157,9 +158,9 @@ class TopicCapture:
         mine, others = root / f"{_ID}{topic_id}", sorted(root.glob(f"{_ID}*"))
         if others and mine not in others:
             raise LostOffsetsError(
-                f"{self.name} was made again: what is landed came from another topic of this name",
-                hint=f"to go on with the new one behind the old one: mkdir '{mine}'; to begin again, move {root} away, "
-                f"then frazil drop --select {self.tables[0]} and frazil run",
+                f"{self.name} was deleted and created again: the landed messages came from the earlier topic",
+                hint=f"to continue with the new topic after the old one: mkdir '{mine}'; to start over, move {root} "
+                f"away, then frazil drop --select {self.tables[0]} and frazil run",
             )
         mine.mkdir(exist_ok=True)
         return mine
@@ -173,16 +174,16 @@ class TopicCapture:
         upto = max(ranges).next
         if low > upto:
             raise LostOffsetsError(
-                f"{self.name}, partition {partition}: offsets {upto} to {low - 1} are gone, and were not landed",
-                hint="let Debezium read the table again (an incremental snapshot), then go on behind the gap: "
+                f"{self.name}, partition {partition}: offsets {upto} to {low - 1} were deleted before they were landed",
+                hint="let Debezium read the table again (an incremental snapshot), then continue after the gap: "
                 f"touch '{at / f'{upto:020}-{low:020}.jsonl'}'",
             )
         if high < upto:
             raise LostOffsetsError(
                 f"{self.name}, partition {partition}: ends at offset {high}, but {upto} offsets were landed: "
-                "messages that were there are lost",
+                "the topic has lost messages",
                 hint=f"restore the topic; or move {at.parent.parent} away, then frazil drop --select "
-                f"{self.tables[0]} and frazil run, to begin again",
+                f"{self.tables[0]} and frazil run, to start over",
             )
         return upto
 

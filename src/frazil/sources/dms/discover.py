@@ -104,8 +104,8 @@ class Discovered:
         found = []
         if not self.keys_seen:
             found.append(
-                f"keys [{', '.join(self.keys)}] are a guess by name only: no one, two or three columns were seen "
-                f"to be unique in {counted(self.rows, 'row')}. Name those that are"
+                f"keys [{', '.join(self.keys)}] are a guess by name only: no one, two or three columns are unique in "
+                f"{counted(self.rows, 'row')}. Declare the columns that identify a row"
             )
         if self.sequence_by and not self.deletes and self.change_files:
             found.append(

@@ -110,7 +110,7 @@ def _source_file(path: str, found: Found, *, shared: bool) -> SourceFile:
 
 
 TABLE_AND_SCHEMA: Final = (TABLE_FIELD, SCHEMA_FIELD)
-"""What stands between op and fields of a transaction file; bronze does not keep it."""
+"""Fields between op and data fields in a transaction file; bronze does not store them."""
 
 
 def is_parquet(name: str) -> bool:
@@ -184,7 +184,7 @@ def columns(table: Table, files: Sequence[NewFile], existing: Sequence[str]) -> 
     fields = declared_fields(table) if headerless else ()
     if headerless and not fields:
         raise DeclarationError(
-            f"table {table.name!r}: {headerless[0].path} has no header and nothing names its fields",
+            f"table {table.name!r}: {headerless[0].path} has no header, and its fields are not declared",
             hint="list them in source.fields or in columns, or set header: true",
         )
     names = {name.lower(): name for name in existing}

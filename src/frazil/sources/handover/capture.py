@@ -239,4 +239,4 @@ def handover_rows(pipeline: Pipeline, table: Table) -> Iterator[SourceRows]:
 
 def _unknown(into: Path, position: int) -> str:
     del into, position
-    return "what changes are on their way is known to the sender"
+    return "only the sender knows the changes that are not delivered yet"

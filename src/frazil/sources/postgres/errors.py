@@ -77,8 +77,8 @@ _HINTS: Final = {
     "owner do it: ALTER PUBLICATION frazil ADD TABLE …",
     "42704": "the publication was made after the slot: SELECT pg_drop_replication_slot('…'), remove the landing "
     "folder, and run again",
-    "53400": "a capture needs one replication slot for ever and one more for an initial load: raise "
-    "max_replication_slots, or drop a slot that nobody reads",
+    "53400": "a capture needs one permanent replication slot, and one more during an initial load: raise "
+    "max_replication_slots, or drop an unused slot",
 }
 """SQLSTATE -> hint."""
 
@@ -104,6 +104,6 @@ def translate_server_errors(where: str, hints: Mapping[str, str] = _HINTS) -> It
         hint = hints.get(state)
         if hint is None and (not state or state.startswith(_PASSING)):
             raise ServerError(
-                f"{where}: {first}", hint="see that the server runs and may be reached; then run again"
+                f"{where}: {first}", hint="check that the server runs and is reachable; then run again"
             ) from error
         raise ServerSetupError(f"{where}: {first}" + (f" (SQLSTATE {state})" if state else ""), hint=hint) from error

@@ -61,7 +61,7 @@ class Reload(Turn):
         chosen = {table.source.schema_and_name for table in self._declared if table.name in names}
         with Server(self._url) as self._server:
             if not self._server.lock(self._slot):
-                self._progress("waits for the capture that is at work")
+                self._progress("waits for the running capture")
                 self._server.wait_for_lock(self._slot)
             state, broken = self._look()
             lost = self._lost(state, broken, chosen)
@@ -105,9 +105,9 @@ class Reload(Turn):
             if own and table.source.schema_and_name in places:
                 folder = self._landing.table(*table.source.schema_and_name)
                 raise DeclarationError(
-                    f"table '{table.name}' takes order or times of its changes from column '{own}', which nobody "
-                    "knows of rows that are gone: it cannot be read again into what the lake has",
-                    hint=f"begin again: frazil drop --select {table.name}; rm -r {folder}; frazil run",
+                    f"table '{table.name}' takes order or times of its changes from column '{own}', which deleted "
+                    "rows do not have: it cannot be read again into the existing tables",
+                    hint=f"start over: frazil drop --select {table.name}; rm -r {folder}; frazil run",
                 )
 
     def _go_on(self, places: Collection[tuple[str, str]], state: CaptureState, missed: set[tuple[str, str]]) -> None:
@@ -191,7 +191,7 @@ class Reload(Turn):
             return lsn
         raise ServerError(
             f"{self._where}: one of the tables was emptied or rewritten during each of {MOST_LOADS} loads",
-            hint="run again when nobody does so",
+            hint="run again while the tables are not being rewritten",
         )
 
     def _verify_deletes(self, table: ServerTable) -> None:

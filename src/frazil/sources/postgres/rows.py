@@ -299,7 +299,7 @@ def locked_table(
 
 
 def _missing(where: str, place: tuple[str, str]) -> ServerSetupError:
-    return ServerSetupError(f"{where}: there is no table {'.'.join(place)}")
+    return ServerSetupError(f"{where}: table {'.'.join(place)} does not exist")
 
 
 def _only(server: Server, where: str, name: str) -> tuple[str, str]:

@@ -88,9 +88,9 @@ class PostgresSource(RecordFiles):
             known = [path for path in ledger.files if path.startswith(folder)]
             if known and all(_parent(path) != _parent(file.path) for path in known):
                 raise SlotLostError(
-                    f"table {self.table.name!r}: the lake has other files of {folder} than lie there: the landing "
-                    "folder was lost, or is another one; changes may be missing",
-                    hint="put the folder back, if it is somewhere; else read all rows again: "
+                    f"table {self.table.name!r}: the lake has files of {folder} that are not there: the landing folder "
+                    "was lost or replaced; changes may be missing",
+                    hint="restore the landing folder; or read all rows again: "
                     f"frazil capture --reload {self.table.name}",
                 )
 

@@ -179,7 +179,7 @@ class Turn:
             missing = self._load(missing, state, prefix)
         raise ServerError(
             f"{self._where}: {missing[0].full_name} was emptied or rewritten during each of {MOST_LOADS} loads",
-            hint="run again when nobody does so",
+            hint="run again while the table is not being rewritten",
         )
 
     def _load(self, tables: list[ServerTable], state: CaptureState, prefix: str) -> list[ServerTable]:

@@ -165,7 +165,7 @@ class SnapshotCapture:
             raise DumpGoneError(
                 f"table {self.table.name!r}: dump {between[-1]} was taken and is gone, so {dump.name} cannot be "
                 "compared with it",
-                hint="keep the newest dump until the next has been taken; put it back, or begin again: "
+                hint="keep the newest dump until the next has been taken; put it back, or start over: "
                 f"frazil drop --select {self.table.name}, and remove {self.table.source.landing}/{self.table.name}",
             )
 

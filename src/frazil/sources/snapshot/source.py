@@ -55,9 +55,9 @@ class SnapshotSource(RecordFiles):
             # Only the oldest dump has no dump before it.
             if newest is not None and is_first and _dump_of(file.path) > newest:
                 raise DumpGoneError(
-                    f"table {self.table.name!r}: the lake has dump {newest}, and {_dump_of(file.path)} was compared "
-                    f"with none: the landing folder {self.table.source.landing} was lost, or is another one",
-                    hint="put the folder back, without what came since; or begin again, without the history: "
+                    f"table {self.table.name!r}: the lake has dump {newest}, but {_dump_of(file.path)} was not "
+                    f"compared with it: the landing folder {self.table.source.landing} was lost or replaced",
+                    hint="restore the landing folder, without newer files; or start over, without the history: "
                     f"frazil drop --select {self.table.name}",
                 )
         return found

@@ -74,14 +74,14 @@ def _rights(server: Server, rules: Rules, publication: str) -> Iterator[FrazilEr
     user = server.one("SELECT quote_ident(current_user)")
     if not server.one(_MAY_REPLICATE):
         yield ServerSetupError(
-            f"{user} must not replicate", hint=f"ALTER ROLE {user} REPLICATION, as a superuser of the server"
+            f"role {user} lacks REPLICATION", hint=f"ALTER ROLE {user} REPLICATION, as a superuser of the server"
         )
     for table in rules.tables.values():
         hidden = [name for (name,) in server.rows(_HIDDEN, [*table.columns], table.schema, table.name)]
         if hidden:
             schema = server.one("SELECT quote_ident(%s)", table.schema)
             yield ServerSetupError(
-                f"{user} must not read {table.full_name}",
+                f"role {user} cannot read {table.full_name}",
                 hint=f"GRANT USAGE ON SCHEMA {schema} TO {user}; GRANT SELECT ON {table.sql_name} TO {user}",
             )
     missing = rules.unpublished
@@ -97,7 +97,7 @@ def _rights(server: Server, rules: Rules, publication: str) -> Iterator[FrazilEr
         foreign = [one for one in missing if not server.one(_OWNS_TABLE, one.schema, one.name)]
         if foreign or not server.one("SELECT has_database_privilege(current_database(), 'CREATE')"):
             yield ServerSetupError(
-                f"there is no publication {publication}, and {user} may not make one of these tables",
+                f"publication {publication} does not exist, and {user} may not create one of these tables",
                 hint=f"let their owner do it: CREATE PUBLICATION {publication} FOR TABLE {names} "
                 "WITH (publish_via_partition_root = true)",
             )
@@ -114,7 +114,7 @@ def _room(server: Server, rules: Rules, *, has_loads: bool) -> Iterator[FrazilEr
         most, used = int(server.one("SELECT current_setting(%s)", setting)), int(server.one(_USED[setting]))
         enough = used + count
         if most < enough:
-            drop = "; or drop a slot that nobody reads: SELECT slot_name FROM pg_replication_slots WHERE NOT active"
+            drop = "; or drop an unused slot: SELECT slot_name FROM pg_replication_slots WHERE NOT active"
             yield ServerSetupError(
                 f"{used} of {setting} = {most} are in use, and {count} more {'is' if count == 1 else 'are'} needed",
                 hint=f"ALTER SYSTEM SET {setting} = {enough}, then restart the server"

@@ -95,14 +95,14 @@ class Rules:
         if state is None:
             return
         if (state.system, state.database) != (self.system, database):
-            yield self.lost("the landing files are of another server or database, or of one before it was restored")
+            yield self.lost("the landing files are from another server or database, or from a time before a restore")
             return
         self.is_behind = state.position > self._server.flushed()
         is_other = state.timeline not in (0, self.timeline)
         if self.is_behind or (
             is_other and state.position > end_of_timeline(self._server.url, state.timeline, self.timeline)
         ):
-            yield self.lost("the server was restored, or another one took its place: it lacks some of what was landed")
+            yield self.lost("the server was restored or replaced: it lacks some of the landed changes")
 
     def published(self, state: CaptureState | None) -> Iterator[FrazilError]:
         """Yield problems of the publication. A problem of a table only stops that table.
@@ -148,8 +148,8 @@ class Rules:
         if table is None:
             self.missed.add(place)
             self.stopped[place] = ServerSetupError(
-                f"{self._where}: there is no table {full}",
-                hint=f"declare the table of '{self.names[place]}' as the server has it; names have their case",
+                f"{self._where}: table {full} does not exist",
+                hint=f"declare the table of '{self.names[place]}' as named at the server; names are case-sensitive",
             )
             return None
         self.now[place] = known_table(self._server, table)
@@ -168,14 +168,14 @@ class Rules:
         full, where = ".".join(place), f"is called {'.'.join(now)} now" if now else "was dropped"
         if is_there:
             return TableReplacedError(
-                f"{self._where}: {full} is another table than the one that was captured, which {where}; what was "
-                "landed is not of it",
+                f"{self._where}: {full} is another table than the one that was captured, which {where}; the "
+                "landed rows are from that one",
                 hint=self._taken_anew(place),
                 places=frozenset({place}),
             )
         return TableReplacedError(
             f"{self._where}: {full} {where}",
-            hint=f"take table '{self.names[place]}' out of the declaration: what the lake has of it stays; if the "
+            hint=f"remove table '{self.names[place]}' from the declaration, the lake keeps its rows; if the "
             f"server gets the table again: {self._taken_anew(place)}",
             places=frozenset({place}),
         )
@@ -193,11 +193,13 @@ class Rules:
                 is_key = old.lower() in {key.lower() for key in table.keys}
                 if table.source.on_rename == "follow" and not is_key:
                     continue
-                hint = f"say so in table '{table.name}', and use the new name everywhere else in it: "
+                hint = f"declare it in table '{table.name}', and use the new name everywhere else in it: "
                 hint += f"renames: {{{old}: {new}}}; or on_rename: follow in its source"
                 if is_key:
-                    hint = "it is of the key, which cannot be renamed: give it its name back; or use the new name in "
-                    hint += f"the declaration and begin again: {self._begin_again(table)}; frazil run"
+                    hint = (
+                        "it is a column of the key, which cannot be renamed: restore its name; or use the new name in "
+                    )
+                    hint += f"the declaration and start over: {self._begin_again(table)}; frazil run"
                 return ColumnRenamedError(f"{self._where}: column {old} of {full} is called {new} now", hint=hint)
         return None
 
@@ -232,7 +234,7 @@ class Rules:
             return None
         return ServerSetupError(
             f"{self._where}: {table.full_name} has children (INHERITS) that are not declared: {', '.join(others)}; "
-            "their changes do not come as its changes",
+            "their changes are not sent as its changes",
             hint=f"declare them as tables of their own: {table.full_name} is then what SELECT … FROM ONLY shows",
         )
 
@@ -246,7 +248,7 @@ class Rules:
         if others := sorted(key for key in keys if key.lower() not in identity):
             return ServerSetupError(
                 f"{self._where}: key '{others[0]}' of table '{self.names[place]}' is not in the replica identity of "
-                f"{table.full_name} ({', '.join(table.identity)}): deletes would not name it",
+                f"{table.full_name} ({', '.join(table.identity)}): deletes would not carry it",
                 hint=f"declare keys of the identity, or: {full}",
             )
         return None
@@ -258,7 +260,7 @@ class Rules:
             return None
         is_captured = table.full_name in state.tables
         if is_captured and not table.is_published:
-            why = f"was taken out of publication {self._publication}"
+            why = f"was removed from publication {self._publication}"
         elif not is_captured and loaded < state.at(state.position):
             # Otherwise its rows appeared just before the process was killed.
             why = "was not captured for a time: not declared, stopped, or not read again to the end"
@@ -284,7 +286,7 @@ class Rules:
     def slot(self, state: CaptureState | None) -> Iterator[FrazilError]:
         """Yield why the slot does not continue the landed files; a slot that will be created is not a problem."""
         if state is None and self.loaded:
-            yield self.lost(f"the landing folder {self._landing.folder} has files, but does not say how far they reach")
+            yield self.lost(f"the landing folder {self._landing.folder} has files but no state")
         found = self._server.rows(_SLOT, self._slot)
         if not found:
             if state is not None:
@@ -296,11 +298,11 @@ class Rules:
             yield self.lost("the server has removed WAL that the slot needs (max_slot_wal_keep_size)")
         elif plugin != PLUGIN or database != self._server.session.info.dbname:
             yield ServerSetupError(
-                f"{self._where}: there is such a slot, of plugin {plugin} in database {database}",
+                f"{self._where}: the slot exists with plugin {plugin} in database {database}",
                 hint="declare another slot",
             )
         elif state is not None and lsn_of(confirmed) > state.position:
-            yield self.lost("somebody else has read changes from the slot")
+            yield self.lost("another process has read changes from the slot")
 
     def lost(self, why: str, *places: tuple[str, str]) -> SlotLostError:
         """Return the error for missing changes of some tables; of all tables if ``places`` is empty."""
