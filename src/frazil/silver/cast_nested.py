@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.errors import SessionError
 from frazil.older_spark import is_older
-from frazil.spec.model.nested import ARRAY, fields_of, inner_of, is_nested, outer_of
+from frazil.spec.model.nested import ARRAY, inner_of, is_nested, outer_of, struct_fields
 from frazil.spec.sql.names import literal, quote
 
 if TYPE_CHECKING:
@@ -101,11 +101,11 @@ class NestedCast:
     def _struct(self, fields: str, kind: str) -> str:
         values = ", ".join(
             f"{literal(name)}, {self._let(_field(fields, name), lambda json, inner=inner: self._value(json, inner))}"  # type: ignore[misc]
-            for name, inner in fields_of(kind)
+            for name, inner in struct_fields(kind)
         )
 
         def checked(found: str) -> str:
-            each = (_is_value(_field(fields, name), f"{found}.{quote(name)}") for name, _ in fields_of(kind))
+            each = (_is_value(_field(fields, name), f"{found}.{quote(name)}") for name, _ in struct_fields(kind))
             return f"CASE WHEN {fields} IS NOT NULL AND {' AND '.join(each)} THEN {found} END"
 
         return self._let(f"named_struct({values})", checked)
@@ -128,7 +128,7 @@ class NestedCast:
                         field, inner, f"concat({at}, {literal(f'.{name}')})"
                     ),
                 )
-                for name, inner in fields_of(kind)
+                for name, inner in struct_fields(kind)
             ]
             first = f"coalesce({', '.join(each)})"
             return f"CASE WHEN {there} THEN CASE WHEN {fields} IS NULL THEN {shown} ELSE {first} END END"
@@ -143,7 +143,7 @@ class NestedCast:
         if not is_nested(kind):
             return "CAST(NULL AS string)"
         fields = _as(json, _OBJECT)
-        named = ", ".join(literal(name) for name, _ in fields_of(kind))
+        named = ", ".join(literal(name) for name, _ in struct_fields(kind))
         own = f"get(array_except(map_keys({fields}), array({named})), 0)"
         within = [
             self._let(
@@ -152,7 +152,7 @@ class NestedCast:
                     field, inner, f"concat({at}, {literal(f'.{name}')})"
                 ),
             )
-            for name, inner in fields_of(kind)
+            for name, inner in struct_fields(kind)
             if is_nested(inner)
         ]
         told = [f"concat({at}, '.', substring({own}, 1, 80))", *within]

@@ -31,7 +31,7 @@ def inner_of(kind: str) -> str:
     return text.partition("<")[2][:-1] if "<" in text and text.endswith(">") else ""
 
 
-def fields_of(kind: str) -> tuple[tuple[str, str], ...]:
+def struct_fields(kind: str) -> tuple[tuple[str, str], ...]:
     """Return the names and types of a struct's fields, as written; a name without a type has an empty type."""
     found = []
     for part in _parts(inner_of(kind)):

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from frazil.errors import DeclarationError
-from frazil.spec.model.nested import ARRAY, fields_of, inner_of, is_nested, outer_of
+from frazil.spec.model.nested import ARRAY, inner_of, is_nested, outer_of, struct_fields
 
 if TYPE_CHECKING:
     from frazil.spec.model.evolution import OnChange
@@ -105,7 +105,7 @@ def _nested(text: str) -> str:
         raise DeclarationError(f"type '{text}' does not say of what", hint="write 'array<int>' or 'struct<name: int>'")
     if outer_of(text) == ARRAY:
         return f"array<{column_type(inner_of(text))}>"
-    fields = fields_of(text)
+    fields = struct_fields(text)
     names = [name for name, _ in fields]
     for name, kind in fields:
         if not _FIELD_NAME.fullmatch(name) or not kind:
