@@ -12,6 +12,7 @@ import pytest
 from tests.sources.tiny import tiny_kind
 
 import frazil
+from frazil.lake.heads import head
 from frazil.runner.report.report import RunFailedError
 from frazil.serve.check.check import check
 from frazil.serve.query.query import query
@@ -160,14 +161,23 @@ def test_older_changes_behind_a_truncate_are_void(spark: SparkSession, tmp_path:
             {"op": "I", "id": "3", "ts": "2026-01-01 00:00:03", **rest},
             {"op": "I", "id": "4", "ts": "2026-01-01 00:00:06", **rest},
         ],
+        [{"op": "I", "id": "5", "ts": "2026-01-01 00:00:07.5", **rest}],
+        [{"op": "I", "id": "6", "ts": "2026-01-01 00:00:04", **rest}],
     ]
+    plain = []
     for number, records in enumerate(batches):
         (landing / f"{number}.jsonl").write_text("".join(f"{line(one)}\n" for one in records), encoding="utf-8")
-        frazil.run(pipeline, spark=spark_session(pipeline))
+        session = spark_session(pipeline)
+        frazil.run(pipeline, spark=session)
+        plain.append(head(session, "lake.silver.things_changes").summary.get("frazil.plain"))
 
-    assert query(pipeline, "SELECT id FROM marts.things").rows == [(4,)]
+    assert query(pipeline, "SELECT id FROM marts.things ORDER BY 1").rows == [(4,), (5,)]
+    assert plain == [None, None, "1", None], "Arrow takes a batch of which all is newer than all truncates"
     sql = "SELECT id, second(valid_from), second(valid_to) FROM marts.things_history ORDER BY id"
-    assert query(pipeline, sql).rows == [(1, 1, 5), (2, 2, 5), (3, 3, 5), (4, 6, None)]
+    assert query(pipeline, sql).rows == [
+        *((1, 1, 5), (2, 2, 5), (3, 3, 5)),
+        *((4, 6, None), (5, 7, None), (6, 4, 5)),
+    ]
 
 
 @pytest.mark.laws

@@ -10,6 +10,7 @@ import pytest
 import frazil
 from frazil.lake.heads import head
 from frazil.plan.policy import Policy
+from frazil.runner.batch.newest import number_of
 from frazil.runner.options import RunOptions
 from frazil.runner.report.report import RunFailedError
 from frazil.spark.session import spark_session
@@ -281,3 +282,12 @@ def test_events_become_the_same_changes(tmp_path: Path, spark: SparkSession) -> 
 
     assert all(one == made[0] for one in made)
     assert [len(rows) for rows in made[0][2][::2]] == [2, 1, 2, 2, 2, 0, 1]
+
+
+def test_orders_of_truncates_are_read_as_numbers() -> None:
+    assert number_of("-7", "bigint") == -7
+    assert number_of("1970-01-03", "date") == 2
+    assert number_of("1970-01-01 00:00:01.25", "timestamp") == 1_250_000
+    for text, kind in (("a", "string"), ("+10000-01-01", "date"), ("1.5", "int")):
+        with pytest.raises(ValueError, match=r".+"):
+            number_of(text, kind)

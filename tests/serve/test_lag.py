@@ -6,6 +6,7 @@ import json
 import shutil
 import socket
 import time
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -14,6 +15,8 @@ from tests.hostile.situation import command
 from tests.sources.replay import declare, land
 
 import frazil
+from frazil import api
+from frazil.sources.postgres.errors import SlotLostError
 from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
@@ -95,7 +98,21 @@ def test_a_server_that_is_silent_is_not_waited_for(captured: Path, monkeypatch: 
     assert "marts.orders_history" in said.stdout
 
 
-def test_status_says_that_a_slot_was_never_captured(captured: Path) -> None:
+def test_a_lost_landing_folder_is_told_before_anything_is_captured(captured: Path, database: str) -> None:
+    """By ``status`` and ``doctor``, which change nothing; a second host has such a folder too."""
     shutil.rmtree(captured / "landing")
+    with psycopg.connect(database) as session:
+        confirmed = session.execute("SELECT confirmed_flush_lsn FROM pg_replication_slots").fetchall()
 
-    assert "slot frazil of ${env:TEST_DB}: not captured yet" in command("status", f"{captured}").stdout
+    [table] = json.loads(command("status", f"{captured}", "--json").stdout)["tables"]
+    findings = json.loads(command("doctor", f"{captured}", "--json").stdout)
+
+    assert table["trouble"].startswith("[FZ705] table 'orders': the lake has files of landing/public.orders")
+    [found] = [one for one in findings if one["what"] == "landing of orders"]
+    assert (found["ok"], found["detail"][:7]) == (False, "[FZ705]")
+    assert found["hint"].endswith("frazil capture --reload orders")
+    assert not (captured / "landing").exists()
+    with pytest.raises(SlotLostError, match="was lost or replaced"):
+        api.capture(captured, Event())
+    with psycopg.connect(database) as session:
+        assert session.execute("SELECT confirmed_flush_lsn FROM pg_replication_slots").fetchall() == confirmed

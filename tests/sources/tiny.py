@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from frazil.formats.field_names import file_columns
 from frazil.formats.json.lines import JsonLinesFile, fields_in
-from frazil.sources.base import FileRecords, Listing, RecordMeaning, SourceFile, change_position, stored_path
+from frazil.sources.base import (
+    FileRecords,
+    Listing,
+    PlainMeaning,
+    RecordMeaning,
+    SourceFile,
+    change_position,
+    stored_path,
+)
 from frazil.sources.kinds import KINDS, add_source
 from frazil.sources.new_files import Content, find_new
 from frazil.spec import Pipeline, Table
@@ -108,7 +116,8 @@ class TinySource:
         change_class = (
             "CASE _cdc_op WHEN 'set' THEN 'upsert' WHEN 'unset' THEN 'delete' WHEN 'empty' THEN 'truncate' END"
         )
-        return RecordMeaning(operation=quote(fields["what"]), change_class=change_class, old_keys={})
+        plain = PlainMeaning(operation=fields["what"], classes={"set": "upsert", "unset": "delete"})
+        return RecordMeaning(operation=quote(fields["what"]), change_class=change_class, old_keys={}, plain=plain)
 
     def advice(self, named: Sequence[Sequence[tuple[str, str]]]) -> None:
         """Nothing."""

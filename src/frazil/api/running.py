@@ -232,7 +232,7 @@ def replay(
 def capture(
     declaration: Declaration, stop: Event, *, select: Sequence[str] = (), options: CaptureOptions = _CAPTURE
 ) -> int:
-    """Land changes of databases and brokers as files, until ``stop`` is set. Starts no JVM, and does not use the lake.
+    """Land changes of databases and brokers as files, until ``stop`` is set. Starts no JVM, changes no lake.
 
     Every run captures before it plans; use this function for changes that must leave their server sooner.
 

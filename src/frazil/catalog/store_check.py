@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from frazil.spec.model.stores import StoreAccess
 
 _ANSWER_SECONDS: Final = 5.0
-_SKEW_SECONDS: Final = 300
+_SKEW_SECONDS: Final = 60
 """Stores refuse requests whose time is wrong by 900 seconds; what is a third of that gets there."""
 _MAGIC: Final = "*?["
 
@@ -90,7 +90,8 @@ def _of_greeting(greeting: Greeting, access: StoreAccess) -> Iterator[Looked]:
         yield Looked(
             ok=None,
             detail=f"this machine's clock is {abs(minutes):.0f} minutes {way} the store's",
-            hint="set the clock: stores refuse requests that are 15 minutes off",
+            hint="set the clock: of two hosts that write, Iceberg allows a minute (FZ311), and stores refuse requests "
+            "that are 15 minutes off",
         )
     declared = access.get("region") or "us-east-1"
     if greeting.region is not None and greeting.region != declared:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import StorageError
 from frazil.spec.amount import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import date
 
     from frazil.iceberg.snapshot import TableSnapshot
 
 _TOLERATED: Final = timedelta(seconds=60)
 """Iceberg accepts a commit that is at most this much older than the one before."""
+_TIME: Final = "timestamp-ms"
 
 
 class ClockError(StorageError):
@@ -39,8 +42,42 @@ def verify_clock(path: tuple[str, ...], base: TableSnapshot) -> None:
             f"{'.'.join(path[1:])}: its newest commit is of {base.committed_at:%Y-%m-%d %H:%M:%S}, {ahead} later than "
             f"it is by the clock of this machine, {now:%Y-%m-%d %H:%M:%S} (UTC); nothing was written",
             hint="correct the wrong clock, here or on the machine that made the commit, and run again. Until this "
-            "clock has passed the commit's time, the table can be read but not written",
+            "clock has passed the commit's time, the table can be read but not written. If that clock was wrong, "
+            "frazil doctor --repair corrects the times of a lake on this machine's disk",
         )
+
+
+def time_ahead(metadata: Mapping[str, Any]) -> timedelta:
+    """Return how far the newest commit of a table lies in the future of this machine's clock; 0 for not at all.
+
+    Args:
+        metadata: the table's, as Iceberg's table format has it.
+    """
+    newest = max((metadata.get("last-updated-ms", 0), *(one[_TIME] for one in _timed(metadata))))
+    ahead = timedelta(milliseconds=newest - _milliseconds(time_here()))
+    return ahead if ahead > _TOLERATED else timedelta()
+
+
+def at_present(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata of a table with the present time in place of all that lie in the future.
+
+    The order of commits stays, and so does all else: times of commits are nowhere but there.
+    """
+    now = _milliseconds(time_here())
+    made: dict[str, Any] = copy.deepcopy(dict(metadata))
+    for one in _timed(made):
+        one[_TIME] = min(one[_TIME], now)
+    made["last-updated-ms"] = min(made["last-updated-ms"], now)
+    return made
+
+
+def _timed(metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the parts of a table's metadata that have a time."""
+    return [one for name in ("snapshots", "snapshot-log", "metadata-log") for one in metadata.get(name, ())]
+
+
+def _milliseconds(at: datetime) -> int:
+    return int(at.timestamp() * 1000)
 
 
 def today() -> date:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from frazil.catalog.catalogs import NoLakeError, catalog_reader, forget_view
 from frazil.catalog.lock import lock
 from frazil.catalog.trouble import CatalogError
 from frazil.catalog.warehouse import is_torn, newest_version, read_version, table_folders, whole_version
 from frazil.errors import DeclarationError
+from frazil.iceberg.clock import at_present, time_ahead
 from frazil.iceberg.damage import DamagedTableError, local_path
 from frazil.iceberg.file_integrity import damage_of
 from frazil.lake.tables import open_catalog
@@ -20,6 +23,7 @@ from frazil.runner.batch.erased import FLAG
 from frazil.runner.steps.alter import keep_live_view
 from frazil.runner.unreadable_tables import forget_table
 from frazil.silver.baseline import BASELINE, baseline_of
+from frazil.sources.capture import land_file
 from frazil.spark.gateway import call
 from frazil.spark.session import adopt, spark_session
 from frazil.spec import CATALOG, EmbeddedCatalog
@@ -50,6 +54,7 @@ class Setback:
         is_known: the catalog has a table of that name now.
         is_back: the table goes back to an older version than the registered one, or to none.
         is_view: it is the live view of a mart.
+        is_ahead: its commits lie in the future of this machine's clock: they are to get the present time.
     """
 
     key: tuple[str, str]
@@ -58,6 +63,7 @@ class Setback:
     is_known: bool
     is_back: bool
     is_view: bool = False
+    is_ahead: bool = False
 
     @property
     def full_name(self) -> str:
@@ -93,7 +99,7 @@ def setbacks(pipeline: Pipeline) -> list[Setback]:
 
     The right version of a table is its newest complete one. It is newer than the registered version if the catalog was
     lost or restored from a backup, and older if files of the registered version are missing. Tables made from bronze
-    are never ahead of bronze. Changes nothing.
+    are never ahead of bronze. A table whose commits lie in the future stays, and gets other times. Changes nothing.
 
     Raises:
         DeclarationError: the warehouse is not on this machine's disk.
@@ -204,13 +210,17 @@ def _setbacks(stands: Mapping[tuple[str, str], _Stand], bronze: set[tuple[str, s
             # An unregistered folder is harmless, except for bronze: a run would report a lost table.
             if named is not None or key in bronze:
                 yield Setback(key=key, folder=stand.folder, version=None, is_known=named is not None, is_back=True)
-        elif named is None or named.resolve() != wanted.path.resolve():
+            continue
+        is_named = named is not None and named.resolve() == wanted.path.resolve()
+        is_ahead = bool(time_ahead(wanted.metadata))
+        if not is_named or is_ahead:
             yield Setback(
                 key=key,
                 folder=stand.folder,
                 version=wanted,
                 is_known=named is not None,
-                is_back=named is not None and not wanted.number > stand.number >= 0,
+                is_back=named is not None and not is_named and not wanted.number > stand.number >= 0,
+                is_ahead=is_ahead,
             )
 
 
@@ -258,11 +268,22 @@ def _set(spark: SparkSession, one: Setback, aside: Path | None) -> None:
     path = (CATALOG, *one.key)
     if one.version is not None:
         spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quote(*path[:-1])}")
-        call(spark, path, "register_table", f"metadata_file => {literal(f'file://{one.version.path.as_posix()}')}")
+        file = _written_now(one.version) if one.is_ahead else one.version.path
+        call(spark, path, "register_table", f"metadata_file => {literal(f'file://{file.as_posix()}')}")
     elif aside is not None:
         place = aside.joinpath(*one.key)
         place.parent.mkdir(parents=True, exist_ok=True)
         one.folder.rename(place)
+
+
+def _written_now(version: Version) -> Path:
+    """Write the next version of a table, the same but for times of commits that lie in the future."""
+    metadata = at_present(version.metadata)
+    before = {"metadata-file": f"file://{version.path.as_posix()}", "timestamp-ms": metadata["last-updated-ms"]}
+    metadata["metadata-log"] = [*metadata.get("metadata-log", ()), before]
+    path = version.path.with_name(f"{version.number + 1:05}-{uuid4()}.metadata.json")
+    land_file(path, lambda hidden: hidden.write_text(json.dumps(metadata), encoding="utf-8"))
+    return path
 
 
 def _make_views(spark: SparkSession, pipeline: Pipeline, keys: Collection[tuple[str, str]]) -> None:

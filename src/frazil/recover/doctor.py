@@ -21,19 +21,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from frazil.catalog.catalogs import EmbeddedReader, Located, NoLakeError
+from frazil.catalog.catalogs import EmbeddedReader, Located, NoLakeError, catalog_reader
 from frazil.catalog.clients import CLIENTS_HINT, missing_client
 from frazil.catalog.spark_conf import PREFIX, catalog_conf
 from frazil.catalog.store_check import look_at_store
-from frazil.catalog.store_conf import lake_access
+from frazil.catalog.store_conf import lake_access, lake_address
 from frazil.catalog.trouble import CatalogError, as_frazil_error
 from frazil.catalog.warehouse import read_version, verify_catalog
+from frazil.duck.taken_files import taken_files
 from frazil.errors import FrazilError
 from frazil.host.machine import cache_folder, default_heap_mib, free_memory_bytes, total_memory_bytes, usable_cores
+from frazil.iceberg.clock import time_ahead
 from frazil.iceberg.damage import DamagedTableError, local_path
 from frazil.iceberg.file_integrity import damage_of
+from frazil.iceberg.metadata import read_metadata
 from frazil.sources.capture import Answers
-from frazil.sources.kinds import captures_of
+from frazil.sources.kinds import captures_of, lost_landing, source_of
 from frazil.spark.jars import default_jars, is_ready, jar_folder, jars_for
 from frazil.spark.java import find_java
 from frazil.spec import EmbeddedCatalog
@@ -41,12 +44,12 @@ from frazil.spec.amount import counted
 from frazil.spec.check.composed import changes_table, shard_tables
 from frazil.spec.location import embedded_catalog, locate, warehouse
 from frazil.spec.model.stores import is_store, store_access
-from frazil.spec.tables import source_tables
+from frazil.spec.tables import lake_tables, source_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from frazil.sources.capture import Looked
+    from frazil.sources.capture import Capture, Looked
     from frazil.spec import Pipeline, Table
 
 _LITTLE_DISK_BYTES: Final = 2 * 2**30
@@ -83,10 +86,11 @@ def diagnose(pipeline: Pipeline | None) -> list[Diagnosis]:
     """
     found = [*_machine(), *_jars(pipeline)]
     if pipeline is not None:
-        found += [*_warehouse(pipeline), *_catalog(pipeline)]
+        found += [*_warehouse(pipeline), *_catalog(pipeline), *_commit_times(pipeline)]
         captures = captures_of(pipeline, [table.name for table in pipeline.tables])
         answers = Answers(captures, lambda one: [*one.examine(pipeline.folder)], _SERVER_SECONDS)
         found += [finding for table in pipeline.tables for finding in _landing(pipeline, table)]
+        found += _lost_landings(pipeline, captures)
         found += [finding for number in range(len(captures)) for finding in _server(pipeline, answers, number)]
     return found
 
@@ -208,8 +212,29 @@ def _catalog(pipeline: Pipeline) -> Iterator[Diagnosis]:
         )
 
 
+def _commit_times(pipeline: Pipeline) -> Iterator[Diagnosis]:
+    """Look whether a clock that was ahead has written to the lake: until its time has come, nobody else can."""
+    try:
+        located = catalog_reader(pipeline).tables(of_others=False)
+        own = [made for made in lake_tables(pipeline) if made.role != "view" and made.key in located]
+        ahead = {made.full_name: time_ahead(read_metadata(lake_address(pipeline, located[made.key]))) for made in own}
+    except (FrazilError, OSError, ValueError):
+        return  # what is wrong with the catalog, or a table, is found by those who look at it
+    wrong = {name: by for name, by in ahead.items() if by}
+    if wrong:
+        name = max(wrong, key=lambda one: wrong[one])
+        among = "" if len(wrong) == 1 else f", and {len(wrong) - 1} more"
+        yield Diagnosis(
+            what="times of commits",
+            ok=False,
+            detail=f"{name}{among}: the newest commit is {wrong[name]} later than it is by this machine's clock",
+            hint="set the clock right that is wrong; where it was another one, commits can be made when that time has "
+            "come" + ("" if warehouse(pipeline).path is None else ", or at once after: frazil doctor --repair"),
+        )
+
+
 def _shared_sqlite(path: Path) -> Diagnosis:
-    """Check the SQLite file of a JDBC catalog, which may have other lakes too."""
+    """Look at a SQLite file of a JDBC catalog, which other lakes may be in too."""
     there = path.exists()
     writable = os.access(path if there else path.parent, os.W_OK)
     return Diagnosis(
@@ -249,6 +274,26 @@ def _damage(pipeline: Pipeline, file: Path | None) -> DamagedTableError | None:
     if found is not None:
         found.advise(pipeline)
     return found
+
+
+def _lost_landings(pipeline: Pipeline, captures: Sequence[Capture]) -> Iterator[Diagnosis]:
+    """Look whether the landing files of captured tables are those that the lake goes on from."""
+    names = {name for capture in captures for name in capture.tables}
+    if not names:
+        return
+    try:
+        taken = taken_files(pipeline, names)
+    except FrazilError:
+        return  # what is wrong with the catalog, or a table, is found by those who look at it
+    for table in pipeline.tables:
+        if paths := taken.get(table.name):
+            try:
+                landed = [file.path for file in source_of(table).list(pipeline.folder).files]
+            except FrazilError:
+                continue
+            if (error := lost_landing(pipeline, table, paths, landed)) is not None:
+                detail = f"[{error.code}] {error.message}"
+                yield Diagnosis(what=f"landing of {table.name}", ok=False, detail=detail, hint=error.hint)
 
 
 def _server(pipeline: Pipeline, answers: Answers[list[Looked]], number: int) -> Iterator[Diagnosis]:

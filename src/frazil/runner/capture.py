@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from frazil.catalog.catalogs import CatalogClientError
 from frazil.catalog.trouble import as_frazil_error
+from frazil.duck.taken_files import taken_files
 from frazil.errors import DeclarationError, FrazilError, worst_exit
 from frazil.runner.options import CaptureOptions
-from frazil.sources.capture import Landed, reload_capture
+from frazil.sources.capture import BeginsOnce, Landed, reload_capture
 from frazil.sources.kinds import captures_of
 from frazil.spec.sql.select import selected
 
@@ -44,6 +47,7 @@ def capture_once(
             listener.began(shown, "capture")
         progress = partial(listener.progressed, shown) if listener else lambda _: None
         try:
+            _remember(capture, pipeline)
             landed = capture.land(pipeline.folder, progress)
             failed |= {table: error for table, error in landed.failed.items() if table in names}
         except Exception as error:  # noqa: BLE001 - whatever it is, it is these tables'
@@ -79,12 +83,13 @@ def reload(pipeline: Pipeline, names: Collection[str], listener: Listener | None
         if listener:
             listener.began(shown, "read again")
         progress = partial(listener.progressed, shown) if listener else lambda _: None
+        _remember(one, pipeline)
         found.append((one.name, reload_capture(one, pipeline.folder, tables, progress)))
     return found
 
 
 def capture(pipeline: Pipeline, stop: Event, *, select: Sequence[str] = (), options: CaptureOptions = _USUAL) -> int:
-    """Land changes as they arrive until ``stop`` is set, without Spark and without the lake.
+    """Land changes as they arrive until ``stop`` is set; the lake is read only while a landing folder is empty.
 
     A failure is reported once and retried after a pause that grows to a minute.
 
@@ -133,7 +138,20 @@ def capture(pipeline: Pipeline, stop: Event, *, select: Sequence[str] = (), opti
 def _landed(capture: Capture, pipeline: Pipeline) -> tuple[Landed, list[FrazilError]]:
     """Return what one turn landed, and the errors of its tables."""
     try:
+        _remember(capture, pipeline)
         landed = capture.land(pipeline.folder, lambda _: None)
     except Exception as raised:  # noqa: BLE001 - one slot stops no other
         return Landed(), [as_frazil_error(raised, pipeline)]
     return landed, [*landed.failed.values()]
+
+
+def _remember(capture: Capture, pipeline: Pipeline) -> None:
+    """Before anything is landed in an empty folder, note there what the lake has of its tables.
+
+    A first turn confirms positions at the server: where the landing folder was lost, or is that of a second host, the
+    server would forget changes that are in no landing file. Without a client for the catalog nothing is known of the
+    lake; the run then finds that the landing files are others.
+    """
+    if isinstance(capture, BeginsOnce) and capture.begins(pipeline.folder) is not None:
+        with suppress(CatalogClientError):
+            capture.remember(pipeline.folder, taken_files(pipeline, capture.tables))

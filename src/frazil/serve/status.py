@@ -27,7 +27,7 @@ from frazil.spec.sql.select import selected
 from frazil.spec.tables import gold_table, source_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
     from frazil.catalog.catalogs import Located
@@ -254,7 +254,10 @@ class _Lake:
             waiting=tuple(path for path in source.files if path not in known),
             touched=tuple(path for path, seen in source.files.items() if known.get(path, seen) != seen),
             passed=source.passed,
-            trouble=source.trouble or _foreign(table, made.bronze, bronze) or _foreign(table, made.changes, changes),
+            trouble=source.trouble
+            or _lost(self.pipeline, table, known, source.files)
+            or _foreign(table, made.bronze, bronze)
+            or _foreign(table, made.changes, changes),
             failures=self.failures.get(table.name, ()),
             unfinished_erase=unfinished_erase(self.pipeline, table, self.located),
             horizon=_horizon(changes),
@@ -285,6 +288,14 @@ class _Lake:
             f"{line}.same_as IS NOT NULL FROM {scan(bronze)} WHERE {r.KIND} = '{r.LEDGER_ROW}'"
         )
         return [_Line(*row) for row in found.fetchall()]
+
+
+def _lost(pipeline: Pipeline, table: Table, taken: Collection[str], landed: Collection[str]) -> str | None:
+    """Return why the landing files are not those that the lake goes on from; None where they are."""
+    from frazil.sources.kinds import lost_landing  # noqa: PLC0415 - as above
+
+    error = lost_landing(pipeline, table, taken, landed)
+    return None if error is None else f"[{error.code}] {error.message}; {error.hint}"
 
 
 def _foreign(table: Table, made: LakeTable, stands: TableSnapshot) -> str | None:

@@ -240,6 +240,48 @@ class ForgetsFiles(Protocol):
         """
 
 
+@runtime_checkable
+class BeginsOnce(Protocol):
+    """A capture whose server forgets what was landed, so that a landing folder that was lost cannot be filled again.
+
+    Before the first turn in an empty folder it is asked whether the lake was made of another one.
+    """
+
+    def begins(self, folder: Path) -> Path | None:
+        """Return the landing folder while nothing is landed in it, ``folder`` being the declaration's; else None."""
+
+    def lost(self, folder: Path, taken: Mapping[str, Collection[str]]) -> FrazilError | None:
+        """Return why no turn may begin in an empty landing folder; None where one may.
+
+        Args:
+            folder: the declaration's.
+            taken: table -> paths of the files that bronze has of it.
+        """
+
+    def remember(self, folder: Path, taken: Mapping[str, Collection[str]]) -> None:
+        """Note in an empty landing folder that the lake was made of another one: from then on every turn is refused.
+
+        A reload goes on from what is noted. Arguments as of :meth:`lost`; nothing is noted where a turn may begin.
+        """
+
+
+@runtime_checkable
+class VerifiesLanding(Protocol):
+    """A source that can tell by their names that landing files do not go on where those that bronze has end."""
+
+    def verify_landing(self, folder: Path, taken: Collection[str], new: Collection[str]) -> None:
+        """Stop where the landing folder was lost, or is another one.
+
+        Args:
+            folder: the declaration's.
+            taken: paths of the files that bronze has.
+            new: paths of the other files that are landed.
+
+        Raises:
+            HistoryChangedError: with the way out.
+        """
+
+
 def reload_capture(capture: Capture, folder: Path, names: Collection[str], progress: Callable[[str], None]) -> Landed:
     """Land all rows of some tables again, as :meth:`Reloads.reload`.
 

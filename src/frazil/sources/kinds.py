@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from frazil.errors import FrazilError
 from frazil.sources.audit_log.capture import log_captures, log_rows
 from frazil.sources.audit_log.source import AuditLogSource
+from frazil.sources.capture import BeginsOnce, VerifiesLanding
 from frazil.sources.debezium.source import DebeziumSource
 from frazil.sources.debezium.topic import topic_captures
 from frazil.sources.dms.source import DmsSource
@@ -111,6 +113,33 @@ def captures_of(pipeline: Pipeline, names: Collection[str]) -> list[Capture]:
 def source_of(table: Table) -> Source:
     """Return the source of a table."""
     return KINDS[table.source.kind](table)
+
+
+def lost_landing(
+    pipeline: Pipeline, table: Table, taken: Collection[str], landed: Collection[str]
+) -> FrazilError | None:
+    """Return why the landing files of a table are not those that the lake goes on from; None where they are.
+
+    Args:
+        pipeline: the declaration.
+        table: one of its tables.
+        taken: paths of the files that bronze has of it.
+        landed: paths of the files that are at its source.
+
+    Cost: the names in the landing folder; no server is asked.
+    """
+    source, known, folder = source_of(table), {*taken}, pipeline.folder
+    try:
+        for capture in captures_of(pipeline, [table.name]):
+            if not isinstance(capture, BeginsOnce) or capture.begins(folder) is None:
+                continue
+            if (error := capture.lost(folder, {table.name: taken})) is not None:
+                return error
+        if isinstance(source, VerifiesLanding):
+            source.verify_landing(folder, known, [path for path in landed if path not in known])
+    except FrazilError as error:
+        return error
+    return None
 
 
 def add_source(spec: type[SourceSpec], source: type[Source], captures: Captures | None = None) -> None:

@@ -51,7 +51,7 @@ def doctor(
 
 def _repair(path: Path, *, yes: bool, as_json: bool) -> None:
     due = api.repair_plan(path)
-    back = [one for one in due if one.is_back]
+    back, ahead = [one for one in due if one.is_back], {one.full_name for one in due if one.is_ahead}
     if not as_json:
         for one in back:
             out.print(f"{one.full_name}: {_target(one)}", markup=False)
@@ -61,7 +61,8 @@ def _repair(path: Path, *, yes: bool, as_json: bool) -> None:
     done = api.repair(path)
     if not as_json:
         for name in sorted({*done} - {one.full_name for one in back}):
-            out.print(f"registered {name}", markup=False)
+            times = ", with the present time for commits of a later one" if name in ahead else ""
+            out.print(f"registered {name}{times}", markup=False)
         out.print("the catalog has all tables of the warehouse", style="green", markup=False)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 NUMBERED: Final = frozenset({"int", "bigint", "date", "timestamp", "timestamp_ntz"})
 """Types whose values are numbers in the same order."""
 _DAY: Final = 86_400_000_000
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - times are compared without a zone, as UTC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +107,23 @@ def order_sql(contract: Contract, condition: str) -> str:
             case _:
                 pass
     return f"CASE WHEN {condition} THEN {order} END"
+
+
+def number_of(text: str, kind: str) -> int:
+    """Return what :func:`order_sql` is of a value that Spark has cast to text.
+
+    Raises:
+        ValueError: the type has no numbers, or Python not this one.
+    """
+    match kind:
+        case "int" | "bigint":
+            return int(text)
+        case "date":
+            return (date.fromisoformat(text) - _EPOCH.date()).days
+        case "timestamp" | "timestamp_ntz":
+            return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
+        case _:
+            raise ValueError(kind)
 
 
 def order_ends(rows: pa.Table, contract: Contract) -> tuple[Any, Any]:

@@ -35,7 +35,7 @@ from frazil.runner.limits.lost_values import digits_cut, fields_left_out, missin
 from frazil.runner.limits.rules import Watched
 from frazil.runner.steps.baseline import baseline_changes, with_baseline
 from frazil.runner.steps.plain_batch import plain_batch
-from frazil.runner.steps.truncates import Beside, Spread, known_truncates, spread_truncates
+from frazil.runner.steps.truncates import Beside, Spread, known_truncates, spread_truncates, truncate_bookmark
 from frazil.silver import unsequenced
 from frazil.silver.baseline import baseline_of, came_too_late, kept_baseline
 from frazil.silver.batches import batches
@@ -242,6 +242,7 @@ def _normalize_plain(
     spark, names = context.spark, change_columns(contract)
     base, bronze = context.head(context.changes), _bronze_bookmark(context)
     bookmark = _bookmark(context, step, contract, base, bronze) | last_move_bookmark(plain.last_move)
+    bookmark |= truncate_bookmark(known_truncates(base.bookmark))
     rest, seen = _rest(context, contract, plain)
     seen["good"], seen["partial"] = int(seen["good"]) + plain.count, int(seen["partial"]) + plain.partial
     seen["untimed"] = int(seen["untimed"]) + plain.untimed

@@ -28,7 +28,7 @@ from frazil.runner.batch.expressions import is_kept
 from frazil.runner.batch.newest import Newest, newest_of
 from frazil.runner.key_changes.moves import NO_MOVE, last_move
 from frazil.runner.limits.late_limit import count_behind, is_limited, known_newest
-from frazil.runner.steps.truncates import known_truncates
+from frazil.runner.steps.truncates import Horizon, known_truncates
 from frazil.silver import unsequenced
 from frazil.silver.arrow.plain_changes import PlainChanges
 from frazil.silver.baseline import baseline_of
@@ -92,7 +92,7 @@ class _Sorted:
 
     Attributes:
         made: the plain changes, while the batch is held in memory.
-        count, partial, untimed, behind, newest: values for the plain changes, as in :class:`PlainBatch`.
+        count, partial, untimed, behind, void, newest: values for the plain changes, as in :class:`PlainBatch`.
         left: places of the other records.
     """
 
@@ -101,6 +101,7 @@ class _Sorted:
     partial: int = 0
     untimed: int = 0
     behind: int = 0
+    void: int = 0
     newest: Newest = field(default_factory=Newest)
     left: list[pa.Array] = field(default_factory=list)
 
@@ -119,6 +120,8 @@ class PlainBatch:
         untimed: number of deletes among them without a time of the source.
         known: greatest order and event time of earlier changes.
         behind: number of changes that are not after all earlier ones.
+        horizon: what comes after all truncates in silver; None without any.
+        void: number of changes that may be older than a truncate.
         newest: their greatest order and event time.
         others: the other records, as rows of bronze; None without any.
         held: the plain changes, while they are few; else None.
@@ -136,6 +139,8 @@ class PlainBatch:
     untimed: int = 0
     known: Newest = field(default_factory=Newest)
     behind: int = 0
+    horizon: Horizon | None = None
+    void: int = 0
     newest: Newest = field(default_factory=Newest)
     others: pa.Table | None = None
     held: list[pa.Table] | None = field(default_factory=list)
@@ -169,7 +174,7 @@ class PlainBatch:
                 if any(map(len, found.left)):
                     others.append(part.rows().take(pa.chunked_array(found.left)))
                     size += others[-1].nbytes
-                if size > others_bytes:
+                if size > others_bytes or self.void:
                     pool.shutdown(cancel_futures=True)
                     return False
         if others:
@@ -188,6 +193,8 @@ class PlainBatch:
             untimed = pc.and_(pc.equal(made[r.CLASS], r.DELETE), pc.is_null(made[r.SOURCE_TIME]))
             found.untimed += pc.sum(untimed).as_py() or 0
             found.behind += count_behind(made, self.changes.contract, self.known)
+            if self.horizon is not None and self.horizon.newest.order is not None:
+                found.void += count_behind(made, self.changes.contract, self.horizon.newest)
             found.newest = found.newest.later(newest_of(made, self.changes.contract))
             if self.held is not None:
                 found.made.append(made)
@@ -259,6 +266,7 @@ class PlainBatch:
         self.partial += found.partial
         self.untimed += found.untimed
         self.behind += found.behind
+        self.void += found.void
         self.newest = self.newest.later(found.newest)
 
     def _hold(self, made: Sequence[pa.Table], held_bytes: int) -> None:
@@ -303,7 +311,9 @@ def plain_batch(
     if step.rebuild or bronze.get("corrections") or not policy.plain:
         return None
     base = context.head(context.changes)
-    if known_truncates(base.bookmark):
+    try:
+        horizon = Horizon.of(known_truncates(base.bookmark), contract)
+    except ValueError:
         return None
     meaning = source_of(context.table).meaning({name.lower(): name for name, _ in contract.fields}, r.POSITION)
     changes = PlainChanges.of(contract, meaning.plain, columns_since(contract, bronze), baseline_of(base.bookmark))
@@ -311,12 +321,13 @@ def plain_batch(
     if changes is None or not parts:
         return None
     known = known_newest(context) if is_limited(context, step) else Newest()
-    batch = PlainBatch(changes, step.after, step.upto, parts, context.spark, known=known)
+    batch = PlainBatch(changes, step.after, step.upto, parts, context.spark, known=known, horizon=horizon)
     if changes.meaning.old_keys:
         batch.last_move = last_move(context)
     if (context.table.source.truncates and batch.may_truncate()) or batch.may_move():
         return None
-    if unsequenced.POSITION in base.bookmark and batch.may_come_before(base.bookmark[unsequenced.POSITION]):
+    places = [base.bookmark.get(unsequenced.POSITION), None if horizon is None else horizon.position]
+    if any(batch.may_come_before(place) for place in places if place is not None):
         return None
     return batch if batch.sort(policy.plain_bytes, policy.row_delta_bytes) else None
 

@@ -12,9 +12,10 @@ of them adds the delete of its key (CONVERGE).
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from frazil.bronze import record as r
+from frazil.runner.batch.newest import Newest, number_of
 from frazil.runner.key_changes import departures
 from frazil.runner.key_changes.moves import (
     NO_MOVE,
@@ -88,6 +89,36 @@ def truncate_bookmark(truncates: Iterable[Truncate]) -> dict[str, Any]:
     """Return the entry of silver's bookmark for truncates; empty without any."""
     kept = [asdict(one) for one in truncates]
     return {"truncates": kept} if kept else {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Horizon:
+    """What changes come after that are older than none of some truncates.
+
+    Attributes:
+        position: the greatest of the truncates.
+        newest: the greatest of what comes first in their order; empty where none of them has it.
+    """
+
+    position: str
+    newest: Newest
+
+    @classmethod
+    def of(cls, truncates: Sequence[Truncate], contract: Contract) -> Self | None:
+        """Return that of some truncates; None where there are none.
+
+        Raises:
+            ValueError: their order is none that numbers tell.
+        """
+        if not truncates:
+            return None
+        position = max(one.position for one in truncates)
+        if not contract.sequence_by:
+            return cls(position=position, newest=Newest(order=position))
+        first = contract.sequence_by[0]
+        kind = next(column.type for column in contract.columns if column.name == first)
+        texts = [text for one in truncates if (text := one.values.get(first)) is not None]
+        return cls(position=position, newest=Newest(order=max((number_of(text, kind) for text in texts), default=None)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

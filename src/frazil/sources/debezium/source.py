@@ -19,7 +19,7 @@ from frazil.spec.model.kinds.debezium import BEFORE, OP, POSITION, TIME
 from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
     from frazil.formats.records import RecordReader
@@ -45,10 +45,14 @@ class DebeziumSource(RecordFiles):
             LostOffsetsError: messages of a captured topic are missing between bronze's files and the new ones.
         """
         found = RecordFiles.find_new(self, folder, ledger)
-        if self.table.source.topic is not None:
-            new = [file.path for file in (*found.files, *found.duplicates)]
-            verify_offsets(self.table.name, ledger.files, new)
+        self.verify_landing(folder, ledger.files, [file.path for file in (*found.files, *found.duplicates)])
         return found
+
+    def verify_landing(self, folder: Path, taken: Collection[str], new: Collection[str]) -> None:
+        """Refuse messages of a captured topic that do not go on where those end that bronze has."""
+        del folder
+        if self.table.source.topic is not None:
+            verify_offsets(self.table.name, taken, new)
 
     def json_columns(self, file: SourceFile, lines: Iterable[bytes]) -> tuple[tuple[str, str], ...]:
         """Return the columns of the rows in events, with their types.

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from frazil.formats.records import Changed
 from frazil.sources.base import Listing, RecordMeaning, SourceDelta, change_position
+from frazil.sources.capture import VerifiesLanding
 from frazil.sources.handover.capture import TakenFieldError, snapshots_table, time_in
 from frazil.sources.record_files import PARQUET, RecordFiles
 from frazil.sources.snapshot.dumps import landing_folder, unsettled
@@ -31,7 +32,7 @@ from frazil.spec.sql.names import literal, quote
 from frazil.storage.files import find
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from frazil.formats.records import Parsed
@@ -119,6 +120,11 @@ class HandoverSource:
             known=landed.known + changes.known,
             passed=(*landed.passed, *changes.passed),
         )
+
+    def verify_landing(self, folder: Path, taken: Collection[str], new: Collection[str]) -> None:
+        """Let the kind of the changes tell whether its landing files go on where those end that bronze has."""
+        if isinstance(self.changes, VerifiesLanding):
+            self.changes.verify_landing(folder, taken, new)
 
     def columns(self, files: Sequence[NewFile], existing: Sequence[str]) -> tuple[str, ...]:
         """Return bronze's columns; the columns that Frazil adds come first."""

@@ -18,18 +18,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from frazil.errors import DeclarationError
+from frazil.sources.base import stored_path
 from frazil.sources.postgres.errors import require_driver, translate_server_errors
-from frazil.sources.postgres.landed.landing import Landing
+from frazil.sources.postgres.landed.landing import Landing, newest_era
+from frazil.sources.postgres.landed.lost import landed_of, lost_landing
 from frazil.spec.location import locate
 from frazil.spec.secrets import redacted, resolve
 from frazil.storage.base import UnknownStoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from frazil.sources.capture import Lag, Landed, Looked, Waiting
     from frazil.sources.comparison import SourceRows
+    from frazil.sources.postgres.errors import SlotLostError
     from frazil.spec import Pipeline, Table
     from frazil.spec.model.kinds import Postgres
 
@@ -125,6 +128,29 @@ class PostgresCapture:
 
         with translate_server_errors(self.name):
             yield from examine_server(url, self.declared, landing, self.name)
+
+    def begins(self, folder: Path) -> Path | None:
+        """Return the landing folder while nothing is landed in it."""
+        landing = self._landing(folder)
+        places = (table.source.schema_and_name for table in self.declared)
+        has_begun = landing.state() is not None or any(landing.loaded_at(*place) for place in places)
+        return None if has_begun else landing.folder
+
+    def lost(self, folder: Path, taken: Mapping[str, Collection[str]]) -> SlotLostError | None:
+        """Return why no turn may begin: the lake has files of these tables that were landed elsewhere."""
+        landing = self._landing(folder)
+        lost = (table for table in self.declared if landed_of(table, taken.get(table.name, ())))
+        if (table := next(lost, None)) is None:
+            return None
+        return lost_landing(table, stored_path(f"{landing.table(*table.source.schema_and_name)}", folder))
+
+    def remember(self, folder: Path, taken: Mapping[str, Collection[str]]) -> None:
+        """Note which tables have rows in the lake, and in which era the newest were landed."""
+        landing = self._landing(folder)
+        for table in self.declared:
+            if landed := landed_of(table, taken.get(table.name, ())):
+                parts = (part for path in landed for part in path.split("/")[-2:])
+                landing.remember(*table.source.schema_and_name, era=newest_era(parts))
 
     @contextmanager
     def rows(self, folder: Path, table: Table) -> Iterator[SourceRows]:

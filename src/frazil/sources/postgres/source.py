@@ -17,8 +17,8 @@ from frazil.formats.parquet_file import ParquetFile, opened
 from frazil.formats.records import Changed
 from frazil.sources.base import PlainMeaning, RecordMeaning, SourceFile, change_position, snapshot_position
 from frazil.sources.capture import reveal
-from frazil.sources.postgres.errors import SlotLostError
 from frazil.sources.postgres.landed.landing import LOAD, RELOAD, RESTART, Landing
+from frazil.sources.postgres.landed.lost import landed_of, lost_landing
 from frazil.sources.record_files import PARQUET, RecordFiles, with_types
 from frazil.spec.location import locate
 from frazil.spec.model.kinds.postgres import COMMITTED_AT, ERASED, OLD, OP, POSITION, UNCHANGED
@@ -68,7 +68,7 @@ class PostgresSource(RecordFiles):
             SlotLostError: bronze has files from another landing folder, or from one that was lost.
         """
         found = super().find_new(folder, ledger)
-        self._verify_landing(found, ledger)
+        self.verify_landing(folder, ledger.files, [file.path for file in found.files])
         known, notes = self._known(folder), list[str]()
         if known is not None and known.generated and any(_is_rows(file) for file in found.files):
             names = ", ".join(known.generated)
@@ -77,22 +77,17 @@ class PostgresSource(RecordFiles):
             notes.append(f"its table is called {'.'.join(known.place)} now; it is followed by its number")
         return replace(found, notes=tuple(notes))
 
-    def _verify_landing(self, found: SourceDelta, ledger: Ledger) -> None:
-        """Refuse a second set of initial rows, because landed changes that bronze did not take are missing."""
-        if any(_parent(file.path).startswith((RELOAD, RESTART)) for file in found.files):
+    def verify_landing(self, folder: Path, taken: Collection[str], new: Collection[str]) -> None:
+        """Refuse initial rows of a table that has some: changes that were landed and not taken are missing."""
+        del folder
+        if any(_parent(path).startswith((RELOAD, RESTART)) for path in new):
             return  # all rows were read again
-        for file in found.files:
-            if not _parent(file.path).startswith(LOAD):
+        landed = landed_of(self.table, taken)
+        for path in new:
+            if not _parent(path).startswith(LOAD):
                 continue
-            folder, _, _ = file.path.rpartition(_parent(file.path))
-            known = [path for path in ledger.files if path.startswith(folder)]
-            if known and all(_parent(path) != _parent(file.path) for path in known):
-                raise SlotLostError(
-                    f"table {self.table.name!r}: the lake has files of {folder} that are not there: the landing folder "
-                    "was lost or replaced; changes may be missing",
-                    hint="restore the landing folder; or read all rows again: "
-                    f"frazil capture --reload {self.table.name}",
-                )
+            if landed and all(_parent(known) != _parent(path) for known in landed):
+                raise lost_landing(self.table, path.rpartition(_parent(path))[0])
 
     def left_out(self, folder: Path) -> tuple[str, ...]:
         """Return the columns that the server computes and does not send."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 from frazil.errors import FrazilError
 from frazil.formats.records import Changed
 from frazil.sources.base import Listing, RecordMeaning, SourceDelta, stored_path
-from frazil.sources.capture import reload_capture
+from frazil.sources.capture import BeginsOnce, VerifiesLanding, reload_capture
 from frazil.sources.ledger import Ledger
 from frazil.spec.check.composed import fixed_part, places_of, shard_tables
 from frazil.spec.location import locate
@@ -88,22 +88,31 @@ class ShardedSource:
             loads_again=tuple(path for delta in found for path in delta.loads_again),
         )
 
+    def verify_landing(self, folder: Path, taken: Collection[str], new: Collection[str]) -> None:
+        """Let each shard tell whether its landing files go on where those end that bronze has."""
+        for name, shard in self.shards.items():
+            if isinstance(shard, VerifiesLanding):
+                is_own = self._is_own(name, folder)
+                with of_shard(name):
+                    shard.verify_landing(folder, [*filter(is_own, taken)], [*filter(is_own, new)])
+
     def _ledger_of(self, name: str, folder: Path, ledger: Ledger) -> Ledger:
-        """Return the ledger of the files in a shard's folders."""
-        places = []
-        for path in places_of(self.tables[name]):
-            place = locate(fixed_part(path), setting=f"shard {name}", folder=folder)
-            address = whole_address(place.uri) if place.path is None else f"{place.path}"
-            places.append(stored_path(address, folder))
-
-        def is_own(path: str) -> bool:
-            return any(path == place or path.startswith(f"{place.rstrip('/')}/") for place in places)
-
+        """Return what bronze knows of the files in a shard's folders."""
+        is_own = self._is_own(name, folder)
         return Ledger(
             files={path: file for path, file in ledger.files.items() if is_own(path)},
             places={path: place for path, place in ledger.places.items() if is_own(path)},
             again=[one for one in ledger.again if is_own(one[0])],
         )
+
+    def _is_own(self, name: str, folder: Path) -> Callable[[str], bool]:
+        """Return what tells whether a path, as bronze has it, is in one of a shard's folders."""
+        places = []
+        for path in places_of(self.tables[name]):
+            place = locate(fixed_part(path), setting=f"shard {name}", folder=folder)
+            address = whole_address(place.uri) if place.path is None else f"{place.path}"
+            places.append(stored_path(address, folder))
+        return lambda path: any(path == place or path.startswith(f"{place.rstrip('/')}/") for place in places)
 
     def columns(self, files: Sequence[NewFile], existing: Sequence[str]) -> tuple[str, ...]:
         """Return bronze's columns; the shard column comes first."""
@@ -206,10 +215,31 @@ class ShardCapture:
                 self.inner, folder, names, lambda how_far: progress(f"{_named(self.shards)}: {how_far}")
             )
 
+    def begins(self, folder: Path) -> Path | None:
+        """Return the landing folder while nothing is landed in it."""
+        return self.inner.begins(folder) if isinstance(self.inner, BeginsOnce) else None
+
+    def lost(self, folder: Path, taken: Mapping[str, Collection[str]]) -> FrazilError | None:
+        """Return why no turn may begin; files of other shards say nothing of these."""
+        if not isinstance(self.inner, BeginsOnce) or (landing := self.inner.begins(folder)) is None:
+            return None
+        return self.inner.lost(folder, _below(landing, folder, taken))
+
+    def remember(self, folder: Path, taken: Mapping[str, Collection[str]]) -> None:
+        """Note in an empty landing folder what the lake has of these shards."""
+        if isinstance(self.inner, BeginsOnce) and (landing := self.inner.begins(folder)) is not None:
+            self.inner.remember(folder, _below(landing, folder, taken))
+
     def examine(self, folder: Path) -> Iterator[Looked]:
         """Check the server."""
         with of_shard(*self.shards):
             yield from self.inner.examine(folder)
+
+
+def _below(landing: Path, folder: Path, taken: Mapping[str, Collection[str]]) -> dict[str, list[str]]:
+    """Return those of the paths that bronze has that are in a landing folder."""
+    place = f"{stored_path(f'{landing}', folder)}/"
+    return {table: [path for path in paths if path.startswith(place)] for table, paths in taken.items()}
 
 
 def _in_shard(parsed: Parsed, column: str, name: str) -> Parsed:

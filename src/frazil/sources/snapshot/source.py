@@ -13,7 +13,7 @@ from frazil.spec.sql.names import quote
 from frazil.storage.files import find
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
     from frazil.sources.base import SourceDelta, SourceFile
@@ -49,18 +49,23 @@ class SnapshotSource(RecordFiles):
             DumpGoneError: bronze has dumps from another landing folder, or from one that was lost.
         """
         found = super().find_new(folder, ledger)
-        newest = max(map(_dump_of, ledger.files), default=None)
-        for file in found.files:
-            is_first = not file.name.removesuffix(PARQUET[0]).partition(AFTER)[2]
-            # Only the oldest dump has no dump before it.
-            if newest is not None and is_first and _dump_of(file.path) > newest:
+        self.verify_landing(folder, ledger.files, [file.path for file in found.files])
+        return found
+
+    def verify_landing(self, folder: Path, taken: Collection[str], new: Collection[str]) -> None:
+        """Refuse a dump that was compared with none though bronze has an older one."""
+        del folder
+        newest = max(map(_dump_of, taken), default=None)
+        for path in new:
+            is_first = not path.rpartition("/")[2].removesuffix(PARQUET[0]).partition(AFTER)[2]
+            # Only the oldest dump is compared with none.
+            if newest is not None and is_first and _dump_of(path) > newest:
                 raise DumpGoneError(
-                    f"table {self.table.name!r}: the lake has dump {newest}, but {_dump_of(file.path)} was not "
+                    f"table {self.table.name!r}: the lake has dump {newest}, but {_dump_of(path)} was not "
                     f"compared with it: the landing folder {self.table.source.landing} was lost or replaced",
                     hint="restore the landing folder, without newer files; or start over, without the history: "
                     f"frazil drop --select {self.table.name}",
                 )
-        return found
 
     def inspect(self, hashed: HashedFile, file: SourceFile) -> Content:
         """Inspect a file; dumps of a database have its types."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from frazil.spec import Table
 
 _MUCH_WAL_BYTES: Final = 2**30
+_SKEW_SECONDS: Final = 60.0
 _LONG_SECONDS: Final = 25 * 3600.0
 """A capture that runs each night is not reported."""
 
@@ -53,6 +54,7 @@ def examine_server(url: str, declared: Sequence[Table], landing: Landing, where:
         broken += [*rights, *_room(server, rules, has_loads=has_loads)]
         yield from (_told(error, where) for error in broken)
         soon = [*_slot(server, source.slot), *_stands_still(server, landing), *_unwatched(server, rules, declared)]
+        soon += _clock(server)
         yield from soon
         if not broken and not soon:
             major = server.version // 10_000
@@ -160,6 +162,17 @@ def _unwatched(server: Server, rules: Rules, declared: Sequence[Table]) -> Itera
                 f"key table '{one.name}' has the last, and none once one of them is deleted",
                 hint=f"CREATE UNIQUE INDEX ON {table.sql_name} ({names}); or declare the keys that name a row",
             )
+
+
+def _clock(server: Server) -> Iterator[Looked]:
+    ahead = time.time() - float(server.one("SELECT extract(epoch FROM clock_timestamp())"))
+    if abs(ahead) > _SKEW_SECONDS:
+        way = "ahead of" if ahead > 0 else "behind"
+        yield Looked(
+            ok=None,
+            detail=f"this machine's clock is {abs(ahead) / 60:.0f} minutes {way} the server's",
+            hint="set the clock that is wrong: frazil status shows lags that are off by as much; no row depends on it",
+        )
 
 
 def _stands_still(server: Server, landing: Landing) -> Iterator[Looked]:

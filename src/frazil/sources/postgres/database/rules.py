@@ -286,7 +286,11 @@ class Rules:
     def slot(self, state: CaptureState | None) -> Iterator[FrazilError]:
         """Yield why the slot does not continue the landed files; a slot that will be created is not a problem."""
         if state is None and self.loaded:
-            yield self.lost(f"the landing folder {self._landing.folder} has files but no state")
+            yield SlotLostError(
+                f"{self._where}: the landing folder {self._landing.folder} was lost or replaced; changes may be "
+                "missing",
+                hint=f"restore the landing folder; or {self._way_out(None)}",
+            )
         found = self._server.rows(_SLOT, self._slot)
         if not found:
             if state is not None:

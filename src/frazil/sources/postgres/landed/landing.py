@@ -152,10 +152,12 @@ class Landing:
         return True
 
     def last_era(self) -> int:
-        """Return the newest era among the files."""
-        start = re.compile(rf"(?:{LOAD}|{RELOAD}|{RESTART})?{_ERA}(\d{{{_ERA_DIGITS}}})-")
-        found = [start.match(entry.name) for entry in self.folder.glob("*/*")]
-        return max((int(one[1]) for one in found if one), default=0)
+        """Return the newest era that any of the files is of."""
+        return newest_era(entry.name for entry in self.folder.glob("*/*"))
+
+    def remember(self, schema: str, name: str, *, era: int) -> None:
+        """Note that rows of a table were landed elsewhere, in an era: a load without files."""
+        (self.table(schema, name) / f"{LOAD}{place_text(0, era)}").mkdir(parents=True, exist_ok=True)
 
     def clear(self, schema: str, name: str) -> None:
         """Remove unfinished files of a table that a killed capture left."""
@@ -181,6 +183,12 @@ class Landing:
             with file.open("rb+") as written:
                 os.fsync(written.fileno())
         reveal(folder, folder.with_name(name))
+
+
+def newest_era(names: Iterable[str]) -> int:
+    """Return the newest era that names of landing files, or of folders with rows, are of."""
+    start = re.compile(rf"(?:{LOAD}|{RELOAD}|{RESTART})?{_ERA}(\d{{{_ERA_DIGITS}}})-")
+    return max((int(one[1]) for one in map(start.match, names) if one), default=0)
 
 
 def range_name(start: str, end: int, number: int) -> str:
