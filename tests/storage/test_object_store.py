@@ -87,7 +87,7 @@ def test_an_address_is_its_text_and_brings_its_version_along_to_other_processes(
         ("403 Forbidden: <Code>InvalidAccessKeyId</Code>", "does not know the key", "access_key_id", False),
         ("403 Forbidden: <Code>SignatureDoesNotMatch</Code>", "rejects the signature", "secret_access_key", False),
         ("403 Forbidden: <Code>RequestTimeTooSkewed</Code>", "clock wrong", "set the clock", False),
-        ("404 Not Found: <Code>NoSuchBucket</Code>", "no such bucket", "never made", False),
+        ("404 Not Found: <Code>NoSuchBucket</Code>", "no such bucket", "never creates", False),
         ("400 Bad Request: <Code>AuthorizationHeaderMalformed</Code>", "another region", "region", False),
         ("403 Forbidden: ", "denies access", "clock", True),
         ("Generic S3 error: HTTP error: error sending request", "does not answer", "endpoint", True),
