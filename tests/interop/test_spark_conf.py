@@ -137,4 +137,4 @@ def test_settings_and_a_platform_belong_together(words: str) -> None:
     made = command("export", *words.split())
 
     assert made.code == 2
-    assert "needs --platform" in made.text
+    assert "--platform belongs to spark-conf" in made.text

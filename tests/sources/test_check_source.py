@@ -73,7 +73,7 @@ def _drawn(draw: random.Random, kind: str, texts: tuple[str, ...]) -> str:
 def test_while_others_write_nothing_looks_lost_and_at_rest_all_is_the_same(here: Path, database: str) -> None:
     with psycopg.connect(database, autocommit=True) as session:
         session.execute(TABLES)
-        # Else a changed key comes without its long value: docs/operating.md.
+        # Else a changed key comes without its long value: docs/checking.md.
         session.execute("ALTER TABLE pair REPLICA IDENTITY FULL")
     declare(here, {table: ", ".join(keys) for table, keys in KEYS.items()})
     pipeline = run(here)

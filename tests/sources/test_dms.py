@@ -281,7 +281,7 @@ def test_names_whose_numbers_order_files_otherwise_are_refused(tmp_path: Path) -
     ledger = replace(ledger_of(*first.files), places={file.path: file.position for file in first.files})
     put(tmp_path, {"changes_10.csv": b"op,id\nD,1\n"})
 
-    with pytest.raises(NameOrderError, match=r"changes_10\.csv stands before changes_9\.csv"):
+    with pytest.raises(NameOrderError, match=r"changes_10\.csv comes before changes_9\.csv"):
         source.find_new(tmp_path, ledger)
 
     timed = DmsSource(Table(name="hosts", source=SOURCE, keys=("id",), sequence_by=("at",)))

@@ -89,7 +89,7 @@ def _cure(namespace: str, name: str, pipeline: Pipeline | None, *, is_here: bool
     if made.role == "bronze" if made else namespace == spaces.bronze:
         return (
             f"{back}restore the file from a backup of the lake; bronze holds what came and nothing can make it again: "
-            "see 'A damaged table' in docs/operating.md"
+            "see 'A damaged table' in docs/recovery.md"
         )
     select = f" --select {made.made_of}" if made and made.role != "gold" else ""
     return (

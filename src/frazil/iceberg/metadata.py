@@ -29,7 +29,7 @@ class NotOnThisMachineError(StorageError):
     def __init__(self, location: str) -> None:
         super().__init__(
             f"{location} is neither on this machine nor in a store that plan, status, check, query and key can read",
-            hint="nothing was written; ask Spark or Trino: see 'Reading' in docs/operating.md. frazil run, rebuild and "
+            hint="nothing was written; ask Spark or Trino: see 'Reading' in docs/tables.md. frazil run, rebuild and "
             "maintain work on it",
         )
 
