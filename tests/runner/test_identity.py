@@ -19,6 +19,7 @@ from frazil.recover.catalog import repair_catalog
 from frazil.serve.check.check import check
 from frazil.serve.leftovers import chosen, leftovers
 from frazil.serve.query.query import query
+from frazil.serve.status import status
 from frazil.spark.session import spark_session
 from frazil.spec.load.parse import parse
 
@@ -266,8 +267,11 @@ def test_a_catalog_from_yesterday_is_refused_and_brought_up_to_date(shop: Shop) 
         path.write_bytes(content)
 
     assert refused(pipeline, shop).code == "FZ703"
+    [shown] = status(pipeline)
+    assert (shown.trouble or "").startswith("[FZ703]")
     repair_catalog(pipeline, NOW)
 
+    assert status(pipeline)[0].trouble is None
     assert shop.run(pipeline).steps == 0
     assert rows(pipeline, "marts.a", "id, v") == [(1, "a1x"), (2, "a2")]
 

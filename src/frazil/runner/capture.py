@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from frazil.sources.capture import Capture
     from frazil.spec import Pipeline
 
-_MOST_RETRY_SECONDS = 60.0
+_MOST_RETRY_SECONDS = 30.0
 _USUAL = CaptureOptions()
 
 
@@ -91,7 +91,7 @@ def reload(pipeline: Pipeline, names: Collection[str], listener: Listener | None
 def capture(pipeline: Pipeline, stop: Event, *, select: Sequence[str] = (), options: CaptureOptions = _USUAL) -> int:
     """Land changes as they arrive until ``stop`` is set; the lake is read only while a landing folder is empty.
 
-    A failure is reported once and retried after a pause that grows to a minute.
+    A failure is reported once and retried after a pause that grows to 30 seconds.
 
     Args:
         pipeline: the declaration.

@@ -57,7 +57,7 @@ class WatchOptions:
     Attributes:
         every_seconds: pause between listings while files arrive.
         idle_seconds: longest pause without new files.
-        retry_seconds: first pause before a retry; it grows to a minute.
+        retry_seconds: first pause before a retry; it grows to 30 seconds.
         listener: receives the progress of each run.
         ran: called after each run that did work, with its report and its lag: seconds from the modification of the
             newest file to the moment its rows are readable.

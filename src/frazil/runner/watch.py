@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from frazil.spec import Pipeline
 
 _SLOWER = 1.5
-_MOST_RETRY_SECONDS = 60.0
+_MOST_RETRY_SECONDS = 30.0
 _USUAL = WatchOptions()
 
 
@@ -42,7 +42,7 @@ def watch(
     pipeline is unlocked for ``frazil maintain`` or another run.
 
     A failed table does not end the watch. It is retried when the listing changes. Retryable errors and unfinished files
-    are also retried after a pause that grows from ``retry_seconds`` to a minute. While another process holds the
+    are also retried after a pause that grows from ``retry_seconds`` to 30 seconds. While another process holds the
     pipeline, the watch checks the lock every ``every_seconds``.
 
     Args:

@@ -11,6 +11,7 @@ import duckdb
 from frazil.bronze import record as r
 from frazil.catalog.catalogs import NoLakeError
 from frazil.catalog.trouble import translated
+from frazil.catalog.warehouse import verify_catalog
 from frazil.duck.database import connect
 from frazil.duck.sql import scan
 from frazil.errors import FrazilError, HistoryChangedError, StorageError
@@ -254,7 +255,8 @@ class _Lake:
             waiting=tuple(path for path in source.files if path not in known),
             touched=tuple(path for path, seen in source.files.items() if known.get(path, seen) != seen),
             passed=source.passed,
-            trouble=source.trouble
+            trouble=_behind(self.pipeline, table, location)
+            or source.trouble
             or _lost(self.pipeline, table, known, source.files)
             or _foreign(table, made.bronze, bronze)
             or _foreign(table, made.changes, changes),
@@ -296,6 +298,15 @@ def _lost(pipeline: Pipeline, table: Table, taken: Collection[str], landed: Coll
 
     error = lost_landing(pipeline, table, taken, landed)
     return None if error is None else f"[{error.code}] {error.message}; {error.hint}"
+
+
+def _behind(pipeline: Pipeline, table: Table, location: str | None) -> str | None:
+    """Return why the catalog is older than the warehouse, or of another one; None if it is neither."""
+    try:
+        verify_catalog(pipeline, table, location)
+    except HistoryChangedError as error:
+        return f"[{error.code}] {error.message}; {error.hint}"
+    return None
 
 
 def _foreign(table: Table, made: LakeTable, stands: TableSnapshot) -> str | None:
