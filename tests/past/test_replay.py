@@ -132,6 +132,50 @@ def as_right(line: dict[str, Any]) -> dict[str, Any]:
     return line | {"record": dict(zip(("Op", "id", "ts", "total", "note"), RIGHT[was].split(","), strict=True))}
 
 
+EVENTS = """
+pipeline: shop
+lake: {warehouse: ./lake}
+tables:
+  - name: orders
+    source: {kind: debezium, path: ./landing, settle_seconds: 0}
+    keys: [id]
+    columns: [{name: id, type: int}, {name: note}]
+    evolution: {on_new_column: keep}
+    max_bad_fraction: 1
+    marts: [{kind: current}, {kind: current, name: soft, deletes: soft}, {kind: history}]
+"""
+
+
+def event(lsn: int, op: str, note: str) -> str:
+    source = {"connector": "postgresql", "schema": "public", "table": "orders", "lsn": lsn, "ts_ms": lsn * 1000}
+    return json.dumps({"before": None, "after": {"id": 1, "note": note}, "source": source, "op": op, "ts_ms": lsn})
+
+
+@pytest.mark.parametrize("cut", [0, 1, 2])
+def test_a_corrected_record_that_could_not_be_parsed_stands_between_its_neighbours(
+    tmp_path: Path, spark: SparkSession, cut: int
+) -> None:
+    """Events carry their own places; of one that cannot be parsed only its place in the file is known."""
+    del spark  # only there so that Java runs
+    made, notes = Orders(tmp_path), ["a", "b", "c"]
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "frazil.yml").write_text(EVENTS, encoding="utf-8")
+    lines = [event(10 * number, "u" if number else "c", note) for number, note in enumerate(notes, 1)]
+    lines[cut] = lines[cut][:-5]
+    (tmp_path / "landing" / "1.jsonl").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    made.run()
+    path = tmp_path / "corrections.jsonl"
+    assert api.quarantine_to(tmp_path, "orders", path) == 1
+
+    record = {"__op": "u", "id": "1", "note": notes[cut], "__source_ts": f"1970-01-01T00:00:{10 * (cut + 1)}Z"}
+    made.replay(corrected(path, lambda line: line | {"record": record}))
+
+    assert [row[1] for row in made.tables()["orders"]] == ["c"]
+    asked = "SELECT note FROM marts.orders_history ORDER BY valid_from"
+    assert [note for (note,) in api.query(tmp_path, asked).rows] == notes
+    assert made.is_sound()
+
+
 @pytest.mark.long
 def test_corrected_records_end_as_if_they_had_been_right_at_once(orders: Orders, tmp_path: Path) -> None:
     path = tmp_path / "corrections.jsonl"

@@ -97,6 +97,9 @@ def read_corrections(pipeline: Pipeline, table: str, path: Path) -> tuple[Correc
         duck.register("given_places", places)
         asked = f"WHERE ({r.FILE}, {r.ROW}) IN (SELECT (file, row) FROM given_places)"
         found = {(one[r.FILE], one[r.ROW]): one for one in _quarantined(duck, here, asked)}
+        for place, position in _positions_between(duck, here):
+            if place in found:
+                found[place][r.POSITION] = position
     missing = [
         f"line {line}: {file} row {row}" for (file, row), (line, _, _) in given.items() if (file, row) not in found
     ]
@@ -108,6 +111,30 @@ def read_corrections(pipeline: Pipeline, table: str, path: Path) -> tuple[Correc
             hint=f"a record can be corrected once, while it is in quarantine; {_HELP}",
         )
     return tuple(_corrections(declared, path, here, given, found))
+
+
+def _positions_between(duck: duckdb.DuckDBPyConnection, here: Layers) -> list[tuple[tuple[str, int], str]]:
+    """Return the position of each given record that could not be parsed: that of its neighbour in the file.
+
+    Bronze has the file's position for such a record. If records carry their own places, these do not compare with it.
+    The record before it has the same position and a lower row, so the correction comes directly after it; without one,
+    the correction comes before the next record.
+    """
+    bronze, text = (
+        here.bronze.rows,
+        f"SELECT {r.FILE} AS file, {r.ROW} AS row, {r.POSITION} AS position, {r.KIND} AS kind",
+    )
+    if here.bronze.location is None:
+        return []
+    verify_manifests(here.bronze.location)
+    near = duck.execute(
+        f"WITH records AS (SELECT {names} FROM {here.bronze.rows} WHERE {r.FILE} IN (SELECT file FROM given_places)) "
+        "SELECT p.file, p.row, coalesce(arg_max(o.position, o.row) FILTER (o.row < p.row), "
+        "arg_min(o.position, o.row) FILTER (o.row > p.row)) FROM given_places p "
+        f"JOIN records b ON b.file = p.file AND b.row = p.row AND b.kind = '{r.BAD}' "
+        f"JOIN records o ON o.file = p.file AND o.kind = '{r.RECORD}' GROUP BY p.file, p.row"
+    ).fetchall()
+    return [((file, row), position) for file, row, position in near]
 
 
 def _corrections(
