@@ -120,10 +120,7 @@ def _positions_between(duck: duckdb.DuckDBPyConnection, here: Layers) -> list[tu
     The record before it has the same position and a lower row, so the correction comes directly after it; without one,
     the correction comes before the next record.
     """
-    bronze, text = (
-        here.bronze.rows,
-        f"SELECT {r.FILE} AS file, {r.ROW} AS row, {r.POSITION} AS position, {r.KIND} AS kind",
-    )
+    names = f"{r.FILE} AS file, {r.ROW} AS row, {r.POSITION} AS position, {r.KIND} AS kind"
     if here.bronze.location is None:
         return []
     verify_manifests(here.bronze.location)
