@@ -167,7 +167,7 @@ def test_pii_that_comes_later_leaves_what_a_lake_would_hold_that_had_it_from_the
     assert bookmark_of_bronze(pipeline) == bookmark_of_bronze(wanted)
     assert [finding for finding in api.check(pipeline) if finding.ok is False] == []
     assert frazil.run(pipeline, spark=spark_session(pipeline)).steps == 0
-    with pytest.raises(EraseError, match="holds no values"):
+    with pytest.raises(EraseError, match="has no untreated values"):
         api.treat(pipeline, "customers", spark=spark_session(pipeline))
     with pytest.raises(SourceChangedError, match="cannot be brought back"):
         api.treat(declare(folder, WAYS | {"phone": "drop"}), "customers", spark=spark_session(pipeline))
