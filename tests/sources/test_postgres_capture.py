@@ -275,7 +275,7 @@ def test_landing_files_without_their_state_are_not_gone_on_with(session: Session
     land(tmp_path)
     (tmp_path / "landing" / ".frazil-frazil.json").unlink()
 
-    assert "has files but no state" in refusal(tmp_path).message
+    assert "was lost or replaced; changes may be missing" in refusal(tmp_path).message
     del session
 
 
