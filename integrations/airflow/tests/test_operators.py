@@ -119,7 +119,7 @@ def test_a_failure_before_any_table_and_one_without_json_are_told() -> None:
         run_operator(command=[sys.executable, "-c", "import sys; sys.exit('Java burns')"]).execute(context())
     with pytest.raises(AirflowFailException, match="wrote no JSON"):
         run_operator(command=[sys.executable, "-c", "print('hello')"]).execute(context())
-    with pytest.raises(AirflowFailException, match=r"no program 'frazil-is-not-here'.*environment of its own"):
+    with pytest.raises(AirflowFailException, match=r"'frazil-is-not-here' does not exist.*environment of its own"):
         run_operator(command=["frazil-is-not-here"]).execute(context())
 
 
