@@ -8,6 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.clock import set_today
 from tests.runner.folders import rows, run
 from tests.runner.kinds import ALL, BEGIN, DAYS, Dumps, Events, Handover, Shards, declare
 
@@ -65,8 +66,7 @@ def test_erasures_change_only_their_keys(
     del spark  # only there so that Java runs
     kind, seed = drawn
     days, lot = {"today": BEGIN.date()}, Random(seed)
-    for room in ("runner", "serve"):
-        monkeypatch.setattr(f"frazil.{room}.state.today", lambda: days["today"])
+    set_today(monkeypatch, lambda: days["today"])
     one, other = kind(Random(seed)), kind(Random(seed))
     erased, whole, gone = tmp_path / "erased", tmp_path / "whole", set[tuple[str, int]]()
     declare(erased, kind, ALL, "retention: {changes_days: 30}" if seed % 2 else "")

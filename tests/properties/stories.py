@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.clock import set_today
 from tests.failing import Disk, leave_half_a_version
 from tests.properties.story import Story
 from tests.properties.story_source import BEGIN, SPOILED, write
@@ -77,8 +78,7 @@ class Stories:
         self.seen: Counter[str] = Counter()
         self.today = BEGIN.date()
         self.disk = Disk(folder / "lake", patch)
-        for room in ("runner", "serve"):
-            patch.setattr(f"frazil.{room}.state.today", lambda: self.today)
+        set_today(patch, lambda: self.today)
         patch.setattr(PostgresCapture, "land", lambda *_: Landed())
         patch.setattr(PostgresCapture, "is_whole", lambda *_: True)
         go_by_lot(self.chance, patch, share=_FORCED)

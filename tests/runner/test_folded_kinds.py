@@ -7,6 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.clock import set_today
 from tests.runner.folders import rows, run
 from tests.runner.kinds import ALL, BEGIN, DAYS, HARD, Dumps, Events, Handover, Shards, declare, held
 
@@ -48,8 +49,7 @@ def test_folds_change_no_mart(
     del spark  # only there so that Java runs
     kind, names, seed = drawn
     days = {"today": BEGIN.date()}
-    for room in ("runner", "serve"):
-        monkeypatch.setattr(f"frazil.{room}.state.today", lambda: days["today"])
+    set_today(monkeypatch, lambda: days["today"])
     source, folded, whole = kind(Random(seed)), tmp_path / "folded", tmp_path / "whole"
     declare(folded, kind, names, "retention: {changes_days: 30}")
     declare(whole, kind, names, "")

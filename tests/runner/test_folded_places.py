@@ -7,6 +7,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.clock import set_today
 from tests.runner.folders import rows, run
 
 from frazil import api
@@ -118,8 +119,7 @@ def test_a_fold_ends_though_an_old_transaction_holds_its_time_back(
 ) -> None:
     del spark
     days = {"today": date(2020, 3, 2)}
-    for room in ("runner", "serve"):
-        monkeypatch.setattr(f"frazil.{room}.state.today", lambda: days["today"])
+    set_today(monkeypatch, lambda: days["today"])
     declare(tmp_path, HISTORY)
     log(
         tmp_path,
