@@ -31,7 +31,7 @@ pipeline: beside
 lake: {warehouse: ./lake}
 tables:
   - name: orders
-    source: {path: ./landing, header: true, settle_seconds: 0}
+    source: {kind: dms, path: ./landing, header: true, settle_seconds: 0}
     keys: [id]
     sequence_by: [number]
     effective_at: ts

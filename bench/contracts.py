@@ -33,13 +33,13 @@ pipeline: {name}
 lake: {{warehouse: ./lake}}
 tables:
   - name: orders
-    source: {{path: ./landing/orders, header: true, settle_seconds: 0}}
+    source: {{kind: dms, path: ./landing/orders, header: true, settle_seconds: 0}}
     keys: [id]
     sequence_by: [ts]
     columns: [{columns}]
     rules: [{rules}]
-  - {{name: customers, source: {{path: ./landing/customers, header: true, settle_seconds: 0}}, keys: [customer],
-     columns: [{{name: customer, type: int}}, {{name: name}}]}}
+  - {{name: customers, source: {{kind: dms, path: ./landing/customers, header: true, settle_seconds: 0}},
+     keys: [customer], columns: [{{name: customer, type: int}}, {{name: name}}]}}
 """
 _TYPES: Final = {
     "id": "bigint",

@@ -36,7 +36,7 @@ pipeline: scale
 lake: {{warehouse: ./lake}}
 tables:
   - name: orders
-    source: {{path: ./landing, header: true, op: op, settle_seconds: 0}}
+    source: {{kind: dms, path: ./landing, header: true, op: op, settle_seconds: 0}}
     keys: [id]
     sequence_by: [updated_at]
     columns: [{", ".join(f"{{name: {name}, type: '{kind}'}}" for name, kind in COLUMNS.items())}]

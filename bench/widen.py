@@ -34,7 +34,7 @@ pipeline: {name}
 lake: {{warehouse: ./lake}}
 tables:
   - name: orders
-    source: {{path: ./landing, header: true, settle_seconds: 0}}
+    source: {{kind: dms, path: ./landing, header: true, settle_seconds: 0}}
     keys: [id]
     sequence_by: [ts]
     columns:

@@ -28,13 +28,13 @@ ASKED: Final = {
     "serve": ["trino", "HERE", "--catalog-file"],
     "generate": ["HERE/landing"],
     "query": ["select 1", "HERE"],
-    "cut": ["friday", "--path", "HERE"],
-    "rollback": ["HERE", "--table", "orders", "--to", "batch:1", "--yes"],
-    "diff": ["orders", "--from", "batch:1", "--path", "HERE"],
-    "key": ["orders", "1", "--path", "HERE"],
-    "schema": ["orders", "--path", "HERE"],
+    "cut": ["friday", "--project", "HERE"],
+    "rollback": ["HERE", "--select", "orders", "--to", "batch:1", "--yes"],
+    "diff": ["orders", "--from", "batch:1", "--project", "HERE"],
+    "key": ["orders", "1", "--project", "HERE"],
+    "schema": ["orders", "--project", "HERE"],
     "doctor": ["HERE", "--repair"],
-    "erase": ["HERE", "--table", "orders", "--key", "1"],
+    "erase": ["HERE", "--select", "orders", "--key", "1"],
 }
 """What a command is given; the others only the project's folder."""
 WRONG: Final = "pipeline: shop\nlake: {warehouse: ./lake}\ntabels: []\n"
@@ -150,7 +150,7 @@ def test_keys_that_cannot_be_read_are_a_wrong_call(content: bytes | None, genera
     if content is not None:
         (tmp_path / "keys").write_bytes(content)
 
-    said = command("erase", f"{generated}", "--table", "orders", "--keys-from", f"{tmp_path / 'keys'}", "--yes")
+    said = command("erase", f"{generated}", "--select", "orders", "--keys-from", f"{tmp_path / 'keys'}", "--yes")
 
     assert said.code == 2
     assert "--keys-from" in said.text
@@ -169,8 +169,8 @@ def test_the_package_is_the_command_too() -> None:
     [
         ["status", "s3://raw/shop"],
         ["export", "odcs", "HERE", "--to", "s3://raw/contract.yml"],
-        ["quarantine", "HERE", "--table", "orders", "--to", "s3://raw/bad.jsonl"],
-        ["key", "orders", "1", "--path", "s3://raw/shop"],
+        ["quarantine", "HERE", "--select", "orders", "--to", "s3://raw/bad.jsonl"],
+        ["key", "orders", "1", "--project", "s3://raw/shop"],
     ],
 )
 def test_an_address_where_a_local_file_is_asked_for_is_refused(

@@ -27,7 +27,7 @@ pipeline: shop
 lake: {warehouse: ./lake, namespaces: {marts: facts, gold: figures}}
 tables:
   - name: orders
-    source: {path: ./landing, header: true, settle_seconds: 0}
+    source: {kind: dms, path: ./landing, header: true, settle_seconds: 0}
     keys: [id]
     sequence_by: [ts]
     columns: [{name: id, type: int}, {name: ts, type: timestamp}, {name: note}]
@@ -116,8 +116,8 @@ def test_an_aggregate_is_planned_and_refreshed_alone(project: Project) -> None:
 
 
 def test_a_rebuild_and_maintenance_say_what_they_did(project: Project) -> None:
-    assert project("rebuild").code == 2
-    rebuilt = project.values("rebuild", "--yes")
+    assert project("run", "--full-refresh").code == 2
+    rebuilt = project.values("run", "--full-refresh", "--yes")
     maintained = project.values("maintain", "--select", "gold.ids")
 
     assert [mart["strategy"] for mart in rebuilt["tables"][0]["marts"]] == ["recompute"]

@@ -17,7 +17,8 @@ def test_files_with_another_delimiter_have_the_setting_as_a_hint(tmp_path: Path,
     (tmp_path / "landing" / "a.csv").write_text("op;id;name\nI;1;a\n", encoding="utf-8")
     (tmp_path / "frazil.yml").write_text(
         "pipeline: p\nlake: {warehouse: lake}\ntables:\n"
-        f"  - {{name: t, source: {{path: landing, header: true, settle_seconds: 0}}, keys: [id], {columns}}}\n",
+        "  - {name: t, source: {kind: dms, path: landing, header: true, settle_seconds: 0}, keys: [id], "
+        f"{columns}}}\n",
         encoding="utf-8",
     )
 

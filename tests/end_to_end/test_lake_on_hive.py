@@ -67,6 +67,6 @@ def test_a_lake_is_kept_by_a_hive_metastore_and_read_without_java(shop: Path) ->
 def test_it_is_maintained_and_a_key_is_erased(shop: Path) -> None:
     maintained = json.loads(frazil(shop, "maintain", "--json"))
     assert {"marts.orders", "marts.orders_history"} <= {one["table"] for one in maintained}
-    frazil(shop, "erase", "--table", "orders", "--key", "2", "--yes")
+    frazil(shop, "erase", "--select", "orders", "--key", "2", "--yes")
     assert api.query(shop, "select id from marts.orders").rows == [(1,)]
     assert "proofs hold" in frazil(shop, "check", java=False)

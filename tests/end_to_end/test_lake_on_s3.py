@@ -86,7 +86,7 @@ def test_a_subject_is_erased_from_every_byte_on_s3(s3: S3Server, tmp_path: Path)
     (shop / "landing" / "LOAD00000001.csv").write_text("".join(["id,city,updated_at\n", *rows]))
     frazil(shop, "run")
 
-    report = json.loads(frazil(shop, "erase", "--table", "orders", "--key", "bob@example.org", "--yes", "--json"))
+    report = json.loads(frazil(shop, "erase", "--select", "orders", "--key", "bob@example.org", "--yes", "--json"))
 
     assert report["proof"]["found"] == []
     assert report["proof"]["bytes_searched"]
@@ -150,7 +150,7 @@ def test_files_on_s3_become_a_lake_on_s3_as_the_example_says(
     assert report["tables"][0]["files"] == len(files)  # the load is known
     assert json.loads(frazil(tmp_path, "run", "--json", java=False))["tables"][0]["outcome"] != "done"
     assert f"s3://{raw_name}/{key}/29990101-000000000.csv" in frazil(
-        tmp_path, "quarantine", "--table", table, "--json", java=False
+        tmp_path, "quarantine", "--select", table, "--json", java=False
     )
     assert "proofs hold" in frazil(tmp_path, "check", java=False)
     put(raw, f"{key}/29990101-000000000.csv", bad % b"nine")

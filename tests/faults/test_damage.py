@@ -36,7 +36,7 @@ Part = Literal["metadata", "list", "manifest", "data", "deletes"]
 Command = Literal["query", "key", "status", "plan", "run", "maintain"]
 
 NAMESPACES = ("bronze", "silver", "marts", "gold")
-REBUILD = "frazil rebuild --select items"
+REBUILD = "frazil run --full-refresh --select items"
 RESTORE = "restore the file"
 
 
@@ -190,7 +190,7 @@ ALSO_LONG = pytest.mark.laws
         ("silver.items_changes", "metadata", GONE, "plan", REBUILD),
         ("silver.items_changes", "manifest", GONE, "key", REBUILD),
         ("silver.items_changes", "data", GONE, "run", REBUILD),
-        ("gold.prices", "metadata", GONE, "run", "frazil rebuild"),
+        ("gold.prices", "metadata", GONE, "run", "frazil run --full-refresh"),
         ("bronze.items", "metadata", GONE, "plan", RESTORE),
         ("bronze.items", "metadata", GONE, "run", RESTORE),
         pytest.param("bronze.items", "manifest", GONE, "plan", RESTORE, marks=ALSO_LONG),

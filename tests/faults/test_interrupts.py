@@ -118,7 +118,7 @@ def test_a_watch_ends_its_run_at_the_first_signal_and_is_interrupted_by_the_seco
 @pytest.mark.parametrize("terminal", [True, False])
 def test_an_unanswered_rebuild_shows_its_plan(tmp_path: Path, *, terminal: bool) -> None:
     world = world_at(tmp_path)
-    command = Command.start(tmp_path, ["rebuild", f"{world.folder}"], terminal=terminal)
+    command = Command.start(tmp_path, ["run", "--full-refresh", f"{world.folder}"], terminal=terminal)
 
     if terminal:
         command.hear("[y/N]")
@@ -136,7 +136,7 @@ def test_an_unanswered_rebuild_shows_its_plan(tmp_path: Path, *, terminal: bool)
 
 @pytest.mark.process
 def test_ctrl_c_at_a_question_aborts(tmp_path: Path) -> None:
-    command = Command.start(tmp_path, ["rebuild", f"{world_at(tmp_path).folder}"], terminal=True)
+    command = Command.start(tmp_path, ["run", "--full-refresh", f"{world_at(tmp_path).folder}"], terminal=True)
 
     command.hear("[y/N]")
     command.press(CTRL_C)
@@ -196,7 +196,7 @@ def test_thirty_interruptions_at_random_moments_leave_nothing(spark: SparkSessio
     world = world_at(tmp_path, runs=31)
     commands = {
         "run": ["run"],
-        "rebuild": ["rebuild", "--yes"],
+        "rebuild": ["run", "--full-refresh", "--yes"],
         "maintain": ["maintain"],
         "watch": ["watch"],
         "check": ["check"],

@@ -31,7 +31,7 @@ pipeline: shop
 lake: {{warehouse: ./lake}}
 tables:
   - name: orders
-    source: {{path: {landing}, header: true, op: op, settle_seconds: 0}}
+    source: {{kind: dms, path: {landing}, header: true, op: op, settle_seconds: 0}}
     keys: [id]
     sequence_by: [ts]
     columns: [{{name: id, type: bigint}}, {{name: ts, type: timestamp}}, {{name: v}}]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _TABLE: Final = """
   - name: {name}
-    source: {{path: ./landing, header: true}}
+    source: {{kind: dms, path: ./landing, header: true}}
     keys: [id]
     columns: [{{name: id, type: int}}, {{name: v}}]
 """

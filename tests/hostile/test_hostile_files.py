@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _TABLE: Final = """
   - name: {name}
-    source: {{path: ./landing/{name}, settle_seconds: 0, {source}}}
+    source: {{kind: dms, path: ./landing/{name}, settle_seconds: 0, {source}}}
     keys: [id]
     sequence_by: [ts]
     max_bad_fraction: 1

@@ -33,7 +33,7 @@ FORMS: Final = (MARKER, quote(MARKER, safe=""), quote(MARKER), "m4rk3r", "w0rd+o
 
 GOOD: Final = """
   - name: orders
-    source: {path: ./landing, header: true, settle_seconds: 0}
+    source: {kind: dms, path: ./landing, header: true, settle_seconds: 0}
     keys: [id]
     sequence_by: [ts]
     columns: [{name: id, type: int}, {name: ts, type: timestamp}, {name: n, type: int, min: 0}]
@@ -74,16 +74,16 @@ LINES: Final = (
     "status HERE",
     "check HERE",
     "check HERE --source",
-    "key orders 1 --path HERE",
-    "schema orders --path HERE",
-    "schema replicated --path HERE",
+    "key orders 1 --project HERE",
+    "schema orders --project HERE",
+    "schema replicated --project HERE",
     "test HERE",
     "quarantine HERE",
-    "quarantine HERE --table orders",
+    "quarantine HERE --select orders",
     "query 'select * from marts.orders' HERE",
     "query 'select * from nosuch' HERE",
-    "diff orders --from batch:1 --path HERE",
-    "cut --list --path HERE",
+    "diff orders --from batch:1 --project HERE",
+    "cut --list --project HERE",
     "export dbt HERE",
     "export odcs HERE",
     "capture HERE",
@@ -92,17 +92,23 @@ LINES: Final = (
     "doctor HERE",
 )
 """None of them starts Java."""
-OF_A_TOPIC: Final = ("validate HERE", "capture HERE", "check HERE --source", "schema topic --path HERE", "doctor HERE")
+OF_A_TOPIC: Final = (
+    "validate HERE",
+    "capture HERE",
+    "check HERE --source",
+    "schema topic --project HERE",
+    "doctor HERE",
+)
 WRITING: Final = (
     "run HERE",
-    "run HERE --select orders --full-refresh",
+    "run HERE --select orders --full-refresh --yes",
     "watch HERE",
-    "cut monday --path HERE --yes",
-    "replay HERE --table orders --yes",
+    "cut monday --project HERE --yes",
+    "replay HERE --select orders --yes",
     "rebuild HERE --select orders --yes",
     "maintain HERE --select orders",
-    "erase HERE --table orders --key 2 --yes",
-    "rollback HERE --table orders --to batch:1 --yes",
+    "erase HERE --select orders --key 2 --yes",
+    "rollback HERE --select orders --to batch:1 --yes",
     "drop HERE --yes",
 )
 

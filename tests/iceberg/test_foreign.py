@@ -79,11 +79,11 @@ def test_a_lost_bookmark_is_seen_before_a_run_and_by_check(shop: Shop) -> None:
     [failed] = api.plan(shop.pipeline).failed.values()
     assert (failed.code, failed.hint) == (
         "FZ702",
-        "run: frazil rebuild --select orders, which rebuilds silver and marts from bronze",
+        "run: frazil run --full-refresh --select orders, which rebuilds silver and marts from bronze",
     )
     assert "no bookmark" in " ".join(command("status", f"{shop.pipeline.folder}").text.split())
     assert [one.code for one in api.check(shop.pipeline) if one.ok is False] == ["FZ702"]
-    assert command("rebuild", f"{shop.pipeline.folder}", "--select", "orders", "--yes").code == 0
+    assert command("run", "--full-refresh", f"{shop.pipeline.folder}", "--select", "orders", "--yes").code == 0
     assert all(one.ok for one in api.check(shop.pipeline))
 
 

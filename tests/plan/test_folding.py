@@ -168,7 +168,7 @@ DUMPS = {"kind": "snapshot", "path": "landing"}
 
 
 def sharded(**shard: str) -> dict[str, Any]:
-    return {"kind": "sharded", "shards": {"eu": shard}}
+    return {"kind": "sharded", "shards": {"eu": {"kind": "dms", **shard}}}
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_values_that_are_in_bronze_cannot_be_treated_otherwise(name: str, field:
         with pytest.raises(SourceChangedError, match="pii of its columns") as refused:
             begin(before, now, field, new=SourceDelta())
         assert "None" not in f"{refused.value}"
-        assert ("frazil erase --table t --pii" in f"{refused.value.hint}") == (before is clear)
+        assert ("frazil erase --select t --pii" in f"{refused.value.hint}") == (before is clear)
 
 
 def test_a_field_that_is_renamed_to_a_treated_column_later_was_not_treated() -> None:

@@ -260,7 +260,7 @@ def test_plan_and_run_show_warnings(project: Project) -> None:
 
     plan = project.text("plan")
     done = project.text("run")
-    asked = project.text("rebuild")
+    asked = project.text("run", "--full-refresh")
 
     passed = "t01: 1 file passed over: landing/t01/notes.zip (packed as zip; of packed files only .csv.gz is read)"
     field = "t01: 1 field of the source is in no column: 'price'"

@@ -46,7 +46,7 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return passes
 
 
-@pytest.mark.parametrize("asked", [["run"], ["run", "--full-refresh"], ["rebuild", "--yes"]], ids=" ".join)
+@pytest.mark.parametrize("asked", [["run"], ["run", "--full-refresh", "--yes"]], ids=" ".join)
 def test_a_command_hashes_each_new_file_once(asked: list[str], shop: Shop, hashed: list[str]) -> None:
     files: list[Path] = []
     for day in (1, 2):

@@ -120,7 +120,7 @@ def test_a_damaged_mart_is_a_failed_proof_and_the_others_are_proven(pair: Pipeli
     assert (failed.source_table, failed.table) == ("left", "marts.left")
     assert failed.code in {"FZ300", "FZ306"}  # that of DuckDB's reader, or of the file that is looked for before
     assert f"{file}" in failed.detail
-    assert failed.hint == "frazil rebuild --select left"
+    assert failed.hint == "frazil run --full-refresh --select left"
     assert len(of(findings, "left")) == PROOFS_OF_A_TABLE
     unknown = [(one.law, one.table, one.detail) for one in findings if one.ok is None]
     reason = "marts.left cannot be read"

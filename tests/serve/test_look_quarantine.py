@@ -39,7 +39,7 @@ def test_without_a_table_there_are_no_records_and_the_limit_holds(shop: Shop) ->
 
 
 def test_the_command_prints_both(shop: Shop) -> None:
-    said = command("quarantine", f"{shop.folder}", "--table", "items")
+    said = command("quarantine", f"{shop.folder}", "--select", "items")
     lines = " ".join(said.text.split())
 
     assert said.code == 0

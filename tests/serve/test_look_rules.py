@@ -30,7 +30,7 @@ pipeline: shop
 lake: {{warehouse: ./lake}}
 tables:
   - name: orders
-    source: {{path: ./landing, header: true, settle_seconds: 0}}
+    source: {{kind: dms, path: ./landing, header: true, settle_seconds: 0}}
     keys: [id]
     columns: [{{name: id, type: int}}, {{name: n, type: int{column}}}, {{name: note}}]
     {rules}
@@ -90,7 +90,7 @@ WHOLE = """rules:
 
 OTHERS = f"""{MARTS}
   - name: others
-    source: {{path: ./others, header: true, settle_seconds: 0}}
+    source: {{kind: dms, path: ./others, header: true, settle_seconds: 0}}
     keys: [n]
     columns: [{{name: n, type: bigint}}, {{name: day, type: date}}]
     rules: [{{name: dated, freshness: {{column: day, warn_after: {{count: 2, period: day}}}}}}]"""
@@ -138,7 +138,7 @@ pipeline: shop
 lake: {{warehouse: ./lake}}
 tables:
   - name: orders
-    source: {{path: ./landing, header: true, settle_seconds: 0}}
+    source: {{kind: dms, path: ./landing, header: true, settle_seconds: 0}}
     keys: [id]
     effective_at: at
     columns: [{{name: id, type: int}}, {{name: at, type: timestamp}}, {{name: n, type: int}}]

@@ -26,7 +26,7 @@ pipeline: shop
 lake: {{warehouse: ./lake}}
 tables:
   - name: orders
-    source: {{path: ./landing, header: true, settle_seconds: 0}}
+    source: {{kind: dms, path: ./landing, header: true, settle_seconds: 0}}
     keys: [id]
     columns: [{{name: id, type: int}}, {{name: twice, type: int, expr: "cast(id AS int) * 2"}}{rest}]
 """

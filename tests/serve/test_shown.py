@@ -27,7 +27,7 @@ def test_proofs_stand_by_table_and_failed_ones_first(capsys: pytest.CaptureFixtu
         [
             finding(True),
             finding(None, detail="not yet"),
-            finding(False, detail="no file", code="FZ300", hint="frazil rebuild --select t"),
+            finding(False, detail="no file", code="FZ300", hint="frazil run --full-refresh --select t"),
             finding(True, table="u"),
         ]
     )
@@ -35,7 +35,7 @@ def test_proofs_stand_by_table_and_failed_ones_first(capsys: pytest.CaptureFixtu
     assert printed(capsys) == [
         "t: 1 proof fails, 1 proof holds, 1 proof undecided",
         "  WRONG  ORDER  marts.t  [FZ300] no file",
-        "         hint: frazil rebuild --select t",
+        "         hint: frazil run --full-refresh --select t",
         "  ?      ORDER  marts.t  not yet",
         "  ok     ORDER  marts.t  so",
         "",

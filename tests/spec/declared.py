@@ -11,9 +11,9 @@ ID = {"name": "id", "type": "int"}
 TS = {"name": "ts", "type": "timestamp"}
 NAME = {"name": "name", "type": "string"}
 DAY = {"name": "day", "type": "date"}
-CSV = {"path": "landing/hosts", "header": True}
-HEADERLESS = {"path": "landing/hosts"}
-PARQUET = {"path": "landing/hosts", "format": "parquet"}
+CSV = {"kind": "dms", "path": "landing/hosts", "header": True}
+HEADERLESS = {"kind": "dms", "path": "landing/hosts"}
+PARQUET = {"kind": "dms", "path": "landing/hosts", "format": "parquet"}
 CURRENT, HISTORY = {"kind": "current"}, {"kind": "history"}
 SOFT = {"kind": "current", "deletes": "soft"}
 

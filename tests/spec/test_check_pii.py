@@ -63,7 +63,11 @@ def test_keys_can_only_be_hashed_and_order_not_treated_at_all() -> None:
 
 def test_the_fields_of_a_column_are_its_old_names_and_the_values_before_a_change_too() -> None:
     columns = [ID, TS, {"name": "eMail", "pii": "hmac"}, {"name": "phone", "pii": "drop"}]
-    one = table(columns=columns, renames={"mail": "email"}, source={"path": "landing", "before_image_prefix": "BI_"})
+    one = table(
+        columns=columns,
+        renames={"mail": "email"},
+        source={"kind": "dms", "path": "landing", "before_image_prefix": "BI_"},
+    )
     log = {"kind": "audit_log", "path": "landing", "table": "hosts", "data": "raw", "old_data": "old"}
 
     plain = {"email": "hmac", "mail": "hmac", "phone": "drop"}

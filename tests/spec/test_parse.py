@@ -137,6 +137,7 @@ def test_all_mistakes_are_reported_at_once_with_their_places() -> None:
         ("header: true", 'header: true, csv_delimiter: "||"', "'csv_delimiter' of the source of table 'hosts' is longer than 1 character"),
         ("    sequence_by: [ts]", "    max_bad_fraction: 5\n    sequence_by: [ts]", "9:23: 'max_bad_fraction' of table 'hosts' is 5; it must be 1.0 or less"),
         ("    sequence_by: [ts]", "    max_bad_rows: few\n    sequence_by: [ts]", "9:19: 'max_bad_rows' of table 'hosts' must be a whole number"),
+        ("{kind: dms, ", "{", "does not say its kind; it must be dms or audit_log or debezium or postgres or"),
         ("pipeline: shop", "pipeline: shop\nupkep: {}", "4:1: unknown setting 'upkep' of the pipeline; did you mean 'upkeep'?"),
         ("pipeline: shop", "pipeline: shop\nupkeep: {delete_ratio: 0}", "4:24: 'delete_ratio' of the upkeep is 0; it must be more than 0"),
         ("pipeline: shop", "pipeline: shop\ngold: [{name: a}]", "4:8: gold 'a' has no 'sql'"),
@@ -150,7 +151,7 @@ def test_a_mistake_is_reported_in_plain_english(before: str, after: str, problem
 
 
 def test_a_mistake_in_one_table_does_not_hide_those_of_others() -> None:
-    second = "  - {name: guests, source: {path: g}, keys: [id], columns: [{name: id, type: it}]}\n"
+    second = "  - {name: guests, source: {kind: dms, path: g}, keys: [id], columns: [{name: id, type: it}]}\n"
 
     lines = told(change("header: true", "header: 7") + second)
 

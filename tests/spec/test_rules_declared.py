@@ -23,7 +23,7 @@ pipeline: shop
 lake: {{warehouse: ./lake}}
 tables:
   - name: orders
-    source: {{path: ./landing, header: true}}
+    source: {{kind: dms, path: ./landing, header: true}}
     keys: [id]
     columns: [{{name: id, type: int}}, {column}]
     rules: [{rules}]

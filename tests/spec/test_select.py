@@ -50,11 +50,22 @@ EVERYTHING = Selection(("orders", "items"), ("revenue", "both", "over"))
         (["revenue+"], Selection((), ("revenue", "over"))),
         (["+over"], Selection(("orders",), ("revenue", "over"))),
         (["+both+"], EVERYTHING),
+        (["!items"], Selection(("orders",), ("revenue", "over"))),
+        (["!both"], Selection(("orders", "items"), ("revenue", "over"))),
+        (["!revenue+"], Selection(("orders", "items"), ("both",))),
+        (["marts", "!orders"], Selection(("items",))),
+        (["gold", "!orders"], Selection((), ("revenue", "both", "over"))),
     ],
 )
 def test_words_mean_tables_and_aggregates(words: list[str], meant: Selection) -> None:
     """A table brings the aggregates that read selected tables only; ``gold`` is the aggregates alone."""
     assert selected(pipeline(), words) == meant
+
+
+@pytest.mark.parametrize("words", [["!*"], ["orders", "!orders", "!gold"], ["!nosuch"]])
+def test_a_selection_that_leaves_nothing_is_an_error(words: list[str]) -> None:
+    with pytest.raises(UnknownSelectionError):
+        selected(pipeline(), words)
 
 
 def test_layers_go_by_their_own_names_too() -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 TABLE = """
 tables:
-  - {name: t, source: {path: landing, header: true}, keys: [id], columns: [{name: id, type: int}]}
+  - {name: t, source: {kind: dms, path: landing, header: true}, keys: [id], columns: [{name: id, type: int}]}
 """
 
 

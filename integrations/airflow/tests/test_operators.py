@@ -186,7 +186,9 @@ def test_settings_become_words_and_no_shell_sees_them(tmp_path: Path) -> None:
     assert maintain.execute(context())["words"] == ["maintain", "--json", "--select", "a", "--", "p"]
 
 
-@pytest.mark.parametrize(("given", "flags"), [("True", ["--full-refresh"]), ("False", []), (True, ["--full-refresh"])])
+@pytest.mark.parametrize(
+    ("given", "flags"), [("True", ["--full-refresh", "--yes"]), ("False", []), (True, ["--full-refresh", "--yes"])]
+)
 def test_full_refresh_is_a_flag_or_what_a_template_made_of_it(*, given: bool | str, flags: list[str]) -> None:
     assert run_operator(full_refresh=given).options() == flags
 

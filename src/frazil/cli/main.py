@@ -11,10 +11,11 @@ import typer
 from typer.core import TyperGroup
 
 from frazil.cli.console import out
+from frazil.cli.everywhere import OLD_COMMANDS, warn_old, with_options
 
 _PANELS: Final = {
     "Start": ("init", "generate", "validate", "doctor", "sql"),
-    "Run": ("plan", "run", "watch", "capture", "rebuild", "replay"),
+    "Run": ("plan", "run", "watch", "capture", "replay"),
     "Look": ("status", "query", "diff", "key", "schema", "quarantine", "export", "serve"),
     "Prove": ("check", "test"),
     "Operate": ("maintain", "rollback", "cut", "drop"),
@@ -45,7 +46,8 @@ class _Commands(Mapping[str, Any]):
 def _command(name: str) -> Any:
     panel = next(panel for panel, names in _PANELS.items() if name in names)
     alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
-    alone.command(rich_help_panel=panel)(getattr(import_module(COMMANDS[name]), name))
+    function = with_options(getattr(import_module(COMMANDS[name]), name), is_quiet=panel != "Look" and name != "sql")
+    alone.command(rich_help_panel=panel)(function)
     return typer.main.get_command(alone)
 
 
@@ -54,6 +56,13 @@ class _Group(TyperGroup):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{**settings, "commands": _Commands()})
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command; an old one is replaced by the words that mean the same now."""
+        if new := OLD_COMMANDS.get(args[0]):
+            warn_old(f"frazil {args[0]}", f"frazil {' '.join(new)}")
+            args = [*new, *args[1:]]
+        return super().resolve_command(ctx, args)
 
 
 def _version(*, wanted: bool) -> None:

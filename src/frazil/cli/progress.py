@@ -12,7 +12,7 @@ from rich.spinner import Spinner
 from rich.table import Table as Grid
 from rich.text import Text
 
-from frazil.cli.console import err
+from frazil.cli.console import err, out
 from frazil.cli.interrupt import closing
 from frazil.runner.report.report import GoldReport, TableReport
 from frazil.spec.amount import counted
@@ -56,8 +56,8 @@ class Progress(_OnTerminal):
     """A listener that shows a run to people. Use it as a context manager around the run."""
 
     def __init__(self, *, quiet: bool = False, first: str | None = "plan and start Spark") -> None:
-        self._quiet = quiet
-        live = Live(console=err, transient=True, refresh_per_second=8) if err.is_terminal and not quiet else None
+        self._quiet = quiet or out.quiet
+        live = Live(console=err, transient=True, refresh_per_second=8) if err.is_terminal and not self._quiet else None
         super().__init__(live)
         self._lock = threading.Lock()
         self._now: dict[str, tuple[str, str, float]] = {"": (first, "", time.monotonic())} if first else {}
@@ -118,13 +118,13 @@ class CheckProgress(_OnTerminal):
     """A listener that shows a check to people: a moving line on a terminal, plain lines now and then elsewhere."""
 
     def __init__(self, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
-        self._quiet, self._clock = quiet, clock
+        self._quiet, self._clock = quiet or out.quiet, clock
         self._spinner = Spinner("dots")
         self._table, self._what, self._how_far = "", "look for the tables", ""
         self._began = self._said = self._clock()
         self._proven = self._failed = 0
         live = None
-        if err.is_terminal and not quiet:
+        if err.is_terminal and not self._quiet:
             live = Live(console=err, transient=True, refresh_per_second=8, get_renderable=self._line)
         super().__init__(live)
 

@@ -92,6 +92,5 @@ def _cure(namespace: str, name: str, pipeline: Pipeline | None, *, is_here: bool
             "see 'A damaged table' in docs/recovery.md"
         )
     select = f" --select {made.made_of}" if made and made.role != "gold" else ""
-    return (
-        f"{back}restore the file from a backup of the lake, or make the table again from bronze: frazil rebuild{select}"
-    )
+    again = f"make the table again from bronze: frazil run --full-refresh{select}"
+    return f"{back}restore the file from a backup of the lake, or {again}"

@@ -202,5 +202,5 @@ def verify_bookmark(name: str, found: TableSnapshot, *, table: str, is_bronze: b
         hint=f"roll it back to a snapshot with a bookmark; or take the files again: frazil drop --select {table}, then "
         "frazil run"
         if is_bronze
-        else f"run: frazil rebuild --select {table}, which rebuilds silver and marts from bronze",
+        else f"run: frazil run --full-refresh --select {table}, which rebuilds silver and marts from bronze",
     )

@@ -198,7 +198,7 @@ def warnings(table: Table, state: TableState) -> list[str]:
     if state.treating:
         found.append(
             "old snapshots and files may still hold values of columns with pii: "
-            f"frazil erase --table {table.name} --pii ends what was begun"
+            f"frazil erase --select {table.name} --pii ends what was begun"
         )
     if again := state.taken.loads_again:
         # Without sequence_by, full loads precede all change files.

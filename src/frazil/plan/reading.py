@@ -44,7 +44,7 @@ def check_reading(table: Table, bronze: Mapping[str, Any], taken: SourceDelta) -
     if clear := clear_fields(table, bronze):
         raise SourceChangedError(
             f"table {table.name!r}: pii of its columns: bronze holds the values of {', '.join(clear)} as they came",
-            hint=f"replace them in all of the lake: frazil erase --table {table.name} --pii; or take pii away again",
+            hint=f"replace them in all of the lake: frazil erase --select {table.name} --pii; or take pii away again",
         )
     now = source_of(table).reading()
     for setting in sorted((before.keys() | now.keys()) - {"pii"}):

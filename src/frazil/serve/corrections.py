@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE: Final = 10_000
 _SHOWN: Final = 5
-_HELP: Final = "frazil quarantine --table TABLE --to FILE writes such a file"
+_HELP: Final = "frazil quarantine --select TABLE --to FILE writes such a file"
 
 
 class CorrectionError(ContractError):

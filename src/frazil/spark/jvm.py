@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import subprocess
 import sys
@@ -61,7 +62,7 @@ _STEADY: Final = [
 ]
 _LOG_LIMIT_BYTES: Final = 10_000_000
 _LOG4J: Final = """\
-rootLogger.level = warn
+rootLogger.level = ${{sys:frazil.level:-warn}}
 rootLogger.appenderRef.out.ref = out
 appender.out.name = out
 appender.out.layout.type = PatternLayout
@@ -91,6 +92,7 @@ def start_java(
     options = [
         f"-Dlog4j2.configurationFile={_log4j(verbose=verbose)}",
         "-Duser.timezone=UTC",
+        *_level(),
         f"-Djava.io.tmpdir={place.folder}",
     ]
     if sys.platform == "linux":
@@ -112,6 +114,12 @@ def start_java(
         # PySpark 4 loads pandas at its first call of Java; here it does so while Java starts.
         Thread(target=import_module, args=["pyspark.testing.utils"], daemon=True).start()
     return launched(place, launch, log, verbose=verbose)
+
+
+def _level() -> list[str]:
+    """Return Java's option for the level of its log: that of Python's logger ``frazil``, if it has one."""
+    level = logging.getLogger("frazil").level
+    return [f"-Dfrazil.level={logging.getLevelName(level).lower().replace('warning', 'warn')}"] if level else []
 
 
 def _begin_again(log: Path) -> None:

@@ -132,7 +132,7 @@ class FrazilRunOperator(FrazilOperator):
     def options(self) -> list[str]:
         """Return the options of ``frazil run``."""
         wants_all = str(self.full_refresh).strip().lower() == "true"
-        return [*(["--full-refresh"] if wants_all else []), *(["--fail-fast"] if self.fail_fast else [])]
+        return [*(["--full-refresh", "--yes"] if wants_all else []), *(["--fail-fast"] if self.fail_fast else [])]
 
     def execute(self, context: Context) -> Any:
         """Run, emit an event for each committed table, and return the report of the run.

@@ -10,7 +10,7 @@ import typer
 from frazil import api
 from frazil.cli.console import error_exit, out, print_json
 from frazil.cli.grid import fitted
-from frazil.cli.options import AsJson, Verbose, local
+from frazil.cli.options import AsJson, Project, Verbose
 from frazil.spec.amount import counted
 
 if TYPE_CHECKING:
@@ -22,9 +22,7 @@ def diff(
     *,
     begin: Annotated[str, typer.Option("--from", metavar="POINT", help="A time (UTC), a snapshot, a cut, or batch:N.")],
     end: Annotated[str | None, typer.Option("--to", metavar="POINT", help="Another point. Default: now.")] = None,
-    path: Annotated[
-        Path, typer.Option("--path", "-p", parser=local, metavar="PATH", help="The declaration, or its folder.")
-    ] = Path(),
+    path: Project = Path(),
     limit: Annotated[int, typer.Option(min=0, help="Maximum number of rows to show; the counts cover all rows.")] = 20,
     as_json: AsJson = False,
     verbose: Verbose = False,

@@ -10,7 +10,7 @@ import typer
 from frazil import api
 from frazil.cli.console import err, error_exit, out, print_json
 from frazil.cli.grid import fitted
-from frazil.cli.options import AsJson, Verbose, local
+from frazil.cli.options import AsJson, Project, Verbose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,9 +24,7 @@ def key(
     table: Annotated[str, typer.Argument(help="The source table's name.")],
     value: Annotated[list[str], typer.Argument(help="The key: its values in the order of keys.")],
     *,
-    path: Annotated[
-        Path, typer.Option("--path", "-p", parser=local, metavar="PATH", help="The declaration, or its folder.")
-    ] = Path(),
+    path: Project = Path(),
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:

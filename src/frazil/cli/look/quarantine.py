@@ -10,7 +10,7 @@ import typer
 from frazil import api
 from frazil.cli.console import error_exit, out, print_json
 from frazil.cli.grid import fitted, grid
-from frazil.cli.options import AsJson, Verbose, Where, local
+from frazil.cli.options import AsJson, OneTable, Verbose, Where, local, one_of
 from frazil.spec.amount import counted
 
 if TYPE_CHECKING:
@@ -20,28 +20,27 @@ if TYPE_CHECKING:
 def quarantine(
     path: Where = Path(),
     *,
-    table: Annotated[str | None, typer.Option("--table", "-t", help="A source table whose records to show.")] = None,
+    one_table: OneTable = None,
     to: Annotated[
         Path | None,
         typer.Option(
             parser=local,
             metavar="FILE",
-            help="Write the records of --table to this file, for correction and replay.",
+            help="Write the records of the table to this file, for correction and replay.",
         ),
     ] = None,
     limit: Annotated[int, typer.Option(min=0, help="Records at most.")] = 20,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Show the rules that records break; with --table, the records."""
-    if to is not None and table is None:
-        raise typer.BadParameter("--to needs --table")
+    """Show the rules that records break; with --select, the records of a table."""
+    table = one_of(one_table) if one_table or to is not None else None
     with error_exit(as_json=as_json, verbose=verbose):
         if to is not None and table is not None:
             count = counted(api.quarantine_to(path, table, to), "record")
             out.print(
                 f"{count} written to {to}: correct the fields in `record`, then "
-                f"run: frazil replay --table {table} --from {to}",
+                f"run: frazil replay --select {table} --from {to}",
                 markup=False,
                 soft_wrap=True,
             )

@@ -10,7 +10,7 @@ import typer
 from frazil import api
 from frazil.cli.console import error_exit, out, print_json
 from frazil.cli.grid import grid
-from frazil.cli.options import AsJson, Verbose, local
+from frazil.cli.options import AsJson, Project, Verbose
 from frazil.spec.amount import counted
 
 if TYPE_CHECKING:
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 def schema(
     table: Annotated[str, typer.Argument(help="The source table's name.")],
     *,
-    path: Annotated[
-        Path, typer.Option("--path", "-p", parser=local, metavar="PATH", help="The declaration, or its folder.")
-    ] = Path(),
+    path: Project = Path(),
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:

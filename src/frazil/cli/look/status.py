@@ -10,7 +10,7 @@ from frazil.cli.console import error_exit, out, print_json
 from frazil.cli.grid import grid
 from frazil.cli.lag import is_behind, lag_line
 from frazil.cli.notes import passed_over
-from frazil.cli.options import AsJson, Verbose, Where
+from frazil.cli.options import AsJson, Select, Verbose, Where
 from frazil.spec.amount import counted, sized
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from frazil.serve.status import MadeStatus, TableStatus
 
 
-def status(path: Where = Path(), *, as_json: AsJson = False, verbose: Verbose = False) -> None:
+def status(path: Where = Path(), *, select: Select = None, as_json: AsJson = False, verbose: Verbose = False) -> None:
     """Show the state of every table, and what waits at its source."""
     with error_exit(as_json=as_json, verbose=verbose):
-        found = api.status(path)
+        found = api.status(path, select=select or ())
         if as_json:
             from frazil.serve.query.plain import plain  # noqa: PLC0415
 
@@ -78,7 +78,7 @@ def _table(table: TableStatus) -> None:
         says = f"erase {table.unfinished_erase} is unfinished: frazil erase of any key of the table finishes it"
         out.print(f"  {says}", style="red", markup=False)
     if table.treating:
-        says = f"old files may hold values of columns with pii: frazil erase --table {table.table} --pii removes them"
+        says = f"old files may hold values of columns with pii: frazil erase --select {table.table} --pii removes them"
         out.print(f"  {says}", style="red", markup=False)
     _failures(table.failures)
 

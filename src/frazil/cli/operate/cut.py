@@ -10,7 +10,7 @@ import typer
 from frazil import api
 from frazil.cli.console import confirm, error_exit, out, print_json
 from frazil.cli.grid import grid
-from frazil.cli.options import AsJson, Verbose, Yes, local
+from frazil.cli.options import AsJson, Project, Verbose, Yes
 from frazil.errors import DeclarationError
 from frazil.spec.amount import counted
 
@@ -25,9 +25,7 @@ def cut(
     *,
     list_all: Annotated[bool, typer.Option("--list", help="List the cuts.")] = False,
     drop: Annotated[str | None, typer.Option(metavar="NAME", help="Remove a cut.")] = None,
-    path: Annotated[
-        Path, typer.Option("--path", "-p", parser=local, metavar="PATH", help="The declaration, or its folder.")
-    ] = Path(),
+    path: Project = Path(),
     yes: Yes = False,
     as_json: AsJson = False,
     verbose: Verbose = False,

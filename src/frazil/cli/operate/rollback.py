@@ -10,14 +10,14 @@ import typer
 from frazil import api
 from frazil.cli.console import confirm, error_exit, out, print_json
 from frazil.cli.grid import grid
-from frazil.cli.options import AsJson, Verbose, Where, Yes
+from frazil.cli.options import AsJson, OneTable, Verbose, Where, Yes, one_of
 from frazil.spec.amount import counted
 
 
 def rollback(
     path: Where = Path(),
     *,
-    table: Annotated[str, typer.Option("--table", "-t", help="The source table, or one of its marts.")],
+    one_table: OneTable = None,
     to: Annotated[str, typer.Option("--to", metavar="POINT", help="A time (UTC), a snapshot, a cut, or batch:N.")],
     yes: Yes = False,
     as_json: AsJson = False,
@@ -27,6 +27,7 @@ def rollback(
 
     The next run brings them up to date again.
     """
+    table = one_of(one_table)
     with error_exit(as_json=as_json, verbose=verbose):
         pipeline = api.load(path)
         found = api.rollback_plan(pipeline, table, to)

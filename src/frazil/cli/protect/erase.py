@@ -11,7 +11,7 @@ import typer
 from frazil import api
 from frazil.cli.console import as_value, confirm, err, error_exit, out, print_json
 from frazil.cli.grid import grid
-from frazil.cli.options import AsJson, Verbose, Where, Yes, local
+from frazil.cli.options import AsJson, OneTable, Verbose, Where, Yes, local, one_of
 from frazil.errors import DeclarationError
 from frazil.spec.amount import counted
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def erase(
     path: Where = Path(),
     *,
-    table: Annotated[str, typer.Option("--table", "-t", help="The source table, or one of its marts.")],
+    one_table: OneTable = None,
     key: Annotated[
         list[str] | None,
         typer.Option("--key", "-k", help="A key; several columns as a JSON object by name. May be repeated."),
@@ -52,6 +52,7 @@ def erase(
 
     What would be removed is shown first.
     """
+    table = one_of(one_table)
     with error_exit(as_json=as_json, verbose=verbose):
         pipeline = api.load(path)
         keys = [*(key or ()), *(_lines(keys_from) if keys_from else ())]

@@ -48,10 +48,16 @@ def check(
 
     Exit code 9: they differ.
     """
+    by_certificates = "--certificates" if certificates else "--known" if known else ""
+    others = {"--source": source, "--against": against, "--select or --exclude": select}
+    for other in (name for name, given in others.items() if by_certificates and given):
+        raise typer.BadParameter(f"{by_certificates} proves the whole lake; remove {other}")
+    if source and against is not None:
+        raise typer.BadParameter("--source and --against are two comparisons; give one of them")
     with error_exit(as_json=as_json, verbose=verbose):
         unseen: tuple[Finding, ...] = ()
         with CheckProgress(quiet=as_json) as progress:
-            if certificates or known:
+            if by_certificates:
                 findings = api.check_certificates(path, known=known or (), listener=progress)
             elif source or against is not None:
                 findings = api.check_source(path, select=select or (), against=against, listener=progress)
@@ -68,7 +74,7 @@ def check(
         if wrong:
             raise DifferenceError(
                 summary(findings),
-                hint="frazil key explains a row; frazil rebuild rebuilds silver and marts from bronze",
+                hint="frazil key explains a row; frazil run --full-refresh rebuilds silver and marts from bronze",
             )
         out.print(summary(findings), style="green", markup=False)
 

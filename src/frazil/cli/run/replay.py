@@ -9,7 +9,7 @@ import typer
 
 from frazil import api
 from frazil.cli.console import confirm, err, error_exit
-from frazil.cli.options import AsJson, Verbose, Where, Yes, local
+from frazil.cli.options import AsJson, OneTable, Verbose, Where, Yes, local, one_of
 from frazil.cli.reporting import run_and_report
 from frazil.spec.amount import counted
 from frazil.steps import Normalize
@@ -18,14 +18,14 @@ from frazil.steps import Normalize
 def replay(
     path: Where = Path(),
     *,
-    table: Annotated[str | None, typer.Option("--table", "-t", help="A source table. Default: all.")] = None,
+    one_table: OneTable = None,
     corrected: Annotated[
         Path | None,
         typer.Option(
             "--from",
             parser=local,
             metavar="FILE",
-            help="Corrected records, from: frazil quarantine --table TABLE --to FILE",
+            help="Corrected records, from: frazil quarantine --select TABLE --to FILE",
         ),
     ] = None,
     yes: Yes = False,
@@ -36,8 +36,7 @@ def replay(
 
     Each record keeps its old position among the changes.
     """
-    if corrected is not None and table is None:
-        raise typer.BadParameter("--from needs --table")
+    table = one_of(one_table) if one_table or corrected is not None else None
     with error_exit(as_json=as_json, verbose=verbose):
         pipeline = api.load(path)
         what = _what(path, table, corrected)

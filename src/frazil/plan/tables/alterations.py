@@ -74,7 +74,7 @@ def _columns(present: Mapping[str, str], wanted: TableLayout) -> Iterator[Altera
         elif not _reaches(have, kind):
             raise TypeChangedError(
                 f"{wanted.name}: column {column!r} is {have} in the table and {kind} in the declaration",
-                hint=f"declare it as {have}, or rebuild the table: frazil rebuild",
+                hint=f"declare it as {have}, or rebuild the table: frazil run --full-refresh",
             )
         elif plain_type(have) != plain_type(kind):
             yield WidenColumn(column=column, before=have, type=kind)

@@ -131,7 +131,7 @@ def _rebuilt(proof: Proof) -> Verdict:
 def _without_looking(proof: Proof) -> Verdict | None:
     """Return the verdict where files cannot be rebuilt at all; None where the bytes have to be compared."""
     table, bronze = proof.here.table, proof.here.bronze.snapshot
-    clear, command = clear_fields(table, bronze.bookmark), f"frazil erase --table {table.name} --pii"
+    clear, command = clear_fields(table, bronze.bookmark), f"frazil erase --select {table.name} --pii"
     if clear:
         return False, f"pii is declared for {', '.join(clear)}, but bronze holds the original values: {command}"
     if TREATING in bronze.bookmark:

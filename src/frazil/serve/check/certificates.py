@@ -124,7 +124,7 @@ def _guarded(made: LakeTable, prove: Any) -> Finding:
         ok, detail = False, "a certificate is not of a form that Frazil writes"
     hint = None
     if ok is False and made.role in ("mart", "gold", "silver", "quarantine"):
-        hint = f"to make silver and marts from bronze again: frazil rebuild --select {made.made_of}"
+        hint = f"to make silver and marts from bronze again: frazil run --full-refresh --select {made.made_of}"
     return Finding(source_table=made.made_of, law=LAW, table=made.full_name, ok=ok, detail=detail, code=code, hint=hint)
 
 

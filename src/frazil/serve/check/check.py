@@ -229,7 +229,7 @@ def _failed(error: Exception, here: Layers, layer: Layer, *, law: str, table: st
     elif layer.name == here.bronze.name:
         hint = "restore the file from a backup: bronze cannot be rebuilt"
     else:
-        hint = f"frazil rebuild --select {here.table.name}"
+        hint = f"frazil run --full-refresh --select {here.table.name}"
     code = error.code if isinstance(error, FrazilError) else StorageError.code
     return Finding(source_table=here.table.name, law=law, table=table, ok=False, detail=detail, code=code, hint=hint)
 

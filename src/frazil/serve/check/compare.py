@@ -251,11 +251,11 @@ class Comparison:
 def _hint(counts: Mapping[str, int], pipeline: Pipeline, table: Table) -> str:
     """Return the hint for the gravest reason."""
     if FOREIGN in counts:
-        return f"rebuild the marts from bronze: frazil rebuild --select {table.name}"
+        return f"rebuild the marts from bronze: frazil run --full-refresh --select {table.name}"
     if LOST in counts:
         return way_to_lost_rows(pipeline, table)
     if QUARANTINED in counts:
-        return f"frazil quarantine --table {table.name} shows why; fix the declaration or the source"
+        return f"frazil quarantine --select {table.name} shows why; fix the declaration or the source"
     return "frazil run applies what is in flight"
 
 

@@ -186,7 +186,7 @@ def _table_in_place_of(table: object, index: int) -> dict[str, Any]:
     ]
     return {
         "name": name if isinstance(name, str) else f"table_{index}",
-        "source": {"path": "unknown", "header": True},
+        "source": {"kind": "dms", "path": "unknown", "header": True},
         "keys": ["unknown"],
         "effective_at": "unknown",
         "marts": shown or [{"kind": "current"}],

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 from frazil.spec.model.base import Spec
 from frazil.spec.model.column import Column
 from frazil.spec.model.evolution import Evolution
-from frazil.spec.model.kinds import Source, with_kind
+from frazil.spec.model.kinds import Source  # noqa: TC001 - pydantic reads it at run time
 from frazil.spec.model.mart import Current, Gold, History, Mart
 from frazil.spec.model.rule import Rule  # noqa: TC001 - pydantic reads it at run time
 from frazil.spec.model.source import SourceSpec  # noqa: TC001 - pydantic reads it at run time
@@ -231,6 +231,5 @@ def add_kind(kind: type[SourceSpec]) -> None:
     kinds = [one for one in (get_args(source.annotation) or (source.annotation,)) if one is not kind]
     source.annotation = Union[(*kinds, kind)]  # type: ignore[assignment]
     source.discriminator = "kind"
-    source.metadata = [BeforeValidator(with_kind)]
     Table.model_rebuild(force=True)
     Pipeline.model_rebuild(force=True)

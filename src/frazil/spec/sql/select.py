@@ -1,11 +1,11 @@
-"""The ``--select`` option: the source tables and aggregates of a command."""
+"""The ``--select`` and ``--exclude`` options: the source tables and aggregates of a command."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from frazil.errors import DeclarationError
 from frazil.spec.sql.gold_order import marts_of, upstream_gold
@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from frazil.spec.model.pipeline import Pipeline, Table
 
 
+_NOT: Final = "!"
+
+
 class UnknownSelectionError(DeclarationError):
-    """``--select`` matches nothing in the declaration."""
+    """``--select`` or ``--exclude`` matches nothing in the declaration, or nothing is left."""
 
     code = "FZ103"
 
@@ -36,16 +39,33 @@ def selected(pipeline: Pipeline, select: Sequence[str]) -> Selection:
     A word is the name of a table, mart or aggregate, with or without its layer (``marts.hosts``), or a pattern with
     ``*``. ``gold`` alone means all aggregates, any other layer all tables. An empty selection means
     everything. An aggregate over selected tables only is selected too. A leading ``+`` adds the tables and aggregates
-    that a word reads; a trailing ``+`` adds all aggregates that read it.
-
+    that a word reads; a trailing ``+`` adds all aggregates that read it. A word after ``!`` is left out, as with
+    ``--exclude``.
 
     Raises:
-        UnknownSelectionError: a word matches nothing.
+        UnknownSelectionError: a word matches nothing, or nothing is left.
     """
-    names = {table.name: {table.name, *(table.mart_name(mart) for mart in table.marts)} for table in pipeline.tables}
-    tables: set[str] = set() if select else {*names}
+    names = _names(pipeline)
+    wanted = [word for word in select if not word.startswith(_NOT)]
+    out, out_gold = _named(pipeline, [word.removeprefix(_NOT) for word in select if word.startswith(_NOT)], names)
+    tables, gold = _named(pipeline, wanted, names) if wanted else ({*names}, set())
+    tables -= out
+    marts = {mart for table in tables for mart in names[table]}
+    gold |= {one.name for one in pipeline.gold if {*marts_of(pipeline, one)} <= marts}
+    gold -= out_gold
+    if select and not tables and not gold:
+        raise UnknownSelectionError("the selection leaves nothing", hint="exclude less, or select more")
+    return Selection(
+        tuple(table for table in names if table in tables),
+        tuple(name for name in _gold_names(pipeline) if name in gold),
+    )
+
+
+def _named(pipeline: Pipeline, words: Sequence[str], names: dict[str, set[str]]) -> tuple[set[str], set[str]]:
+    """Return the tables and aggregates that some words name."""
+    tables: set[str] = set()
     gold: set[str] = set()
-    for written in select:
+    for written in words:
         word = written.removeprefix("+").removesuffix("+")
         found = _of_tables(pipeline, word, names), _of_gold(pipeline, word)
         if not any(found):
@@ -64,12 +84,7 @@ def selected(pipeline: Pipeline, select: Sequence[str]) -> Selection:
                 found[0].update(table for table, known in names.items() if known & read)
         tables |= found[0]
         gold |= found[1]
-    marts = {mart for table in tables for mart in names[table]}
-    gold |= {one.name for one in pipeline.gold if {*marts_of(pipeline, one)} <= marts}
-    return Selection(
-        tuple(table for table in names if table in tables),
-        tuple(name for name in _gold_names(pipeline) if name in gold),
-    )
+    return tables, gold
 
 
 def source_table(pipeline: Pipeline, word: str) -> Table:
@@ -78,11 +93,19 @@ def source_table(pipeline: Pipeline, word: str) -> Table:
     Raises:
         UnknownSelectionError: the word matches nothing, several tables, or an aggregate.
     """
-    names = selected(pipeline, [word]).tables
-    if len(names) != 1:
-        means = f"several tables: {', '.join(names)}" if names else "no table, but an aggregate"
+    found, _ = _named(pipeline, [word], _names(pipeline))
+    tables = [table for table in pipeline.tables if table.name in found]
+    if len(tables) != 1:
+        means = (
+            f"several tables: {', '.join(table.name for table in tables)}" if tables else "no table, but an aggregate"
+        )
         raise UnknownSelectionError(f"{word!r} means {means}", hint="name one table")
-    return next(table for table in pipeline.tables if table.name == names[0])
+    return tables[0]
+
+
+def _names(pipeline: Pipeline) -> dict[str, set[str]]:
+    """Return the names of each table: its own, and those of its marts."""
+    return {table.name: {table.name, *(table.mart_name(mart) for mart in table.marts)} for table in pipeline.tables}
 
 
 def _of_tables(pipeline: Pipeline, word: str, names: dict[str, set[str]]) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from frazil.spec.model.kinds.audit_log import AuditLog
 from frazil.spec.model.kinds.debezium import Debezium
@@ -14,12 +14,7 @@ from frazil.spec.model.kinds.postgres import Postgres
 from frazil.spec.model.kinds.sharded import Sharded
 from frazil.spec.model.kinds.snapshot import Snapshots
 
-__all__ = ["AuditLog", "Debezium", "DmsFiles", "Handover", "Postgres", "Sharded", "Snapshots", "Source", "with_kind"]
-
-
-def with_kind(source: object) -> object:
-    """Return a source with its kind; without one, it is files of Amazon DMS."""
-    return {"kind": "dms", **source} if isinstance(source, dict) else source
+__all__ = ["AuditLog", "Debezium", "DmsFiles", "Handover", "Postgres", "Sharded", "Snapshots", "Source"]
 
 
 if TYPE_CHECKING:
@@ -29,6 +24,5 @@ else:
     Source = Annotated[
         DmsFiles | AuditLog | Debezium | Postgres | Snapshots | Sharded | Handover,
         Field(discriminator="kind"),
-        BeforeValidator(with_kind),
     ]
     """A source of any kind."""

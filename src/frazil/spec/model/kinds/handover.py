@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, Field
 
 from frazil.spec.model.kinds.audit_log import AuditLog
 from frazil.spec.model.kinds.debezium import Debezium
@@ -49,7 +49,6 @@ else:
     _Changes = Annotated[
         DmsFiles | AuditLog | Debezium,
         Field(discriminator="kind"),
-        BeforeValidator(lambda source: {"kind": "dms", **source} if isinstance(source, dict) else source),
     ]
 
 

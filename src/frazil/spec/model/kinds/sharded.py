@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from frazil.spec.model.kinds.audit_log import AuditLog
 from frazil.spec.model.kinds.debezium import Debezium
@@ -21,7 +21,6 @@ else:
     Shard = Annotated[
         DmsFiles | AuditLog | Debezium | Postgres | Snapshots,
         Field(discriminator="kind"),
-        BeforeValidator(lambda source: {"kind": "dms", **source} if isinstance(source, dict) else source),
     ]
 
 _OF_A_SHARD: Final = frozenset({"table"})

@@ -1,0 +1,99 @@
+"""Options that all commands have, options that exclude each other, and old forms that still work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.hostile.situation import command
+
+from frazil.cli.console import out
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project without a lake; no test of it makes one."""
+    folder = tmp_path_factory.mktemp("shop")
+    assert command("generate", f"{folder / 'landing'}", "--rows", "5", "--batches", "0").code == 0
+    return folder
+
+
+def words(text: str) -> str:
+    return " ".join(text.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("given", [["PATH"], ["-p", "PATH"], ["--project", "PATH"], []])
+def test_the_project_is_an_argument_an_option_or_a_variable(
+    given: list[str], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not given:
+        monkeypatch.setenv("FRAZIL_PROJECT", f"{project}")
+
+    assert command("validate", *(word.replace("PATH", f"{project}") for word in given)).code == 0
+
+
+def test_a_given_project_wins_over_the_variable(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRAZIL_PROJECT", "./nosuch")
+
+    assert command("validate", f"{project}").code == 0
+    assert command("key", "orders", "1", "-p", f"{project}").code == 4
+    assert "no declaration at nosuch" in command("validate").text
+
+
+def test_a_project_given_twice_is_refused(project: Path) -> None:
+    said = command("validate", f"{project}", "--project", f"{project}")
+
+    assert said.code == 2
+    assert "the project is given twice" in words(said.text)
+
+
+@pytest.mark.parametrize(
+    ("given", "new"),
+    [
+        (["key", "orders", "1", "--path", "PATH"], "--path is now --project"),
+        (["quarantine", "PATH", "--table", "orders"], "--table is now --select"),
+        (["rollback", "PATH", "-t", "orders", "--to", "batch:1"], "--table is now --select"),
+        (["rebuild", "PATH", "--select", "nosuch"], "frazil rebuild is now frazil run --full-refresh"),
+    ],
+)
+def test_an_old_form_works_with_a_warning_that_names_the_new_one(given: list[str], new: str, project: Path) -> None:
+    said = command(*(word.replace("PATH", f"{project}") for word in given))
+
+    assert new in said.text
+    assert "[FZ" in said.text  # what the command says of a lake that is not there
+    assert new not in said.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--certificates", "--select", "orders"], "--certificates proves the whole lake; remove --select"),
+        (["--certificates", "--exclude", "orders"], "remove --select or --exclude"),
+        (["--certificates", "--source"], "remove --source"),
+        (["--known", "ab", "--against", "./dump"], "--known proves the whole lake; remove --against"),
+        (["--source", "--against", "./dump"], "two comparisons"),
+    ],
+)
+def test_check_refuses_options_that_exclude_each_other(options: list[str], problem: str, project: Path) -> None:
+    said = command("check", f"{project}", *options)
+
+    assert said.code == 2
+    assert problem in words(said.text)
+
+
+@pytest.mark.parametrize("given", [[], ["--select", "a", "--select", "b"]])
+def test_commands_of_one_table_need_one(given: list[str], project: Path) -> None:
+    said = command("erase", f"{project}", *given, "--key", "1", "--yes")
+
+    assert said.code == 2
+    assert "name one table" in words(said.text)
+
+
+def test_quiet_prints_errors_only(project: Path) -> None:
+    assert command("validate", f"{project}", "-q").text == ""
+    assert "[FZ103]" in command("plan", f"{project}", "-q", "--select", "nosuch").text
+    assert "no problems" in command("validate", f"{project}").text
+    assert not out.quiet
