@@ -38,6 +38,7 @@ TRUSTED = {
     "marts/history.py": {*FOLD_SPEC, "time_of_delete", "told_time"},
     "marts/late.py": {*FOLD_SPEC, "also", "name", "columns"},
     "marts/table_rules.py": {*FOLD_SPEC, "names", "keys", "cast", "BROKEN", "FIRST", "_PLACE"},
+    "sources/postgres/database/discover.py": {"table", "index"},
     "sources/postgres/database/rules.py": {"full", "full_name", "sql_name", "_publication", "_slot", "names", "folder"},
     "sources/postgres/database/examine.py": {
         "user",
@@ -125,6 +126,7 @@ SQL_MODULES = {
     "silver/old_keys.py",
     "silver/record_keys.py",
     "sources/postgres/reload.py",
+    "sources/postgres/database/discover.py",
     "sources/postgres/database/examine.py",  # what people are told to type
     "sources/postgres/database/rules.py",
     "sources/snapshot/capture.py",

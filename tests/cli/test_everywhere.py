@@ -92,6 +92,14 @@ def test_commands_of_one_table_need_one(given: list[str], project: Path) -> None
     assert "name one table" in words(said.text)
 
 
+def test_tables_are_chosen_in_a_database_only(tmp_path: Path) -> None:
+    said = command("init", f"{tmp_path}", "--tables", "orders")
+
+    assert said.code == 2
+    assert "a database only" in said.text
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_quiet_prints_errors_only(project: Path) -> None:
     assert command("validate", f"{project}", "-q").text == ""
     assert "[FZ103]" in command("plan", f"{project}", "-q", "--select", "nosuch").text

@@ -18,6 +18,7 @@ from frazil.api.declaring import (
     repair,
     repair_plan,
     selection,
+    server_tables,
     validate,
 )
 from frazil.api.erasing import erase, erase_preview, treat, treat_preview, unblock
@@ -95,6 +96,7 @@ __all__ = [
     "schema",
     "selection",
     "serve",
+    "server_tables",
     "session",
     "spark_conf",
     "spark_pipelines",

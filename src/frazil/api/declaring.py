@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from frazil.errors import DeclarationError
 from frazil.testing.sample_files import SampleFiles
 
 if TYPE_CHECKING:
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
 
     from frazil.recover.catalog import Setback
     from frazil.recover.doctor import Diagnosis
+    from frazil.sources.capture import Looked
     from frazil.sources.dms.discover import Discovered
+    from frazil.sources.postgres.database.discover import FoundTable
     from frazil.spec import Pipeline
     from frazil.spec.sql.select import Selection
     from frazil.testing.generate import Generated
@@ -24,10 +27,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewProject:
-    """A new project: path of its declaration, and the tables that were discovered at its source."""
+    """A new project.
+
+    Attributes:
+        declaration: path of the declaration.
+        discovered: tables that were declared from files.
+        found: tables that were declared from a database.
+        without_key: tables of the database that were left out, because no key was found.
+        variable: environment variable that must hold the address of the database; None if the declaration has it.
+        needs: what the server of the database still lacks, each with a command.
+    """
 
     declaration: Path
     discovered: tuple[Discovered, ...] = ()
+    found: tuple[FoundTable, ...] = ()
+    without_key: tuple[FoundTable, ...] = ()
+    variable: str | None = None
+    needs: tuple[Looked, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,35 +62,46 @@ class Validation:
     warnings: tuple[str, ...]
 
 
-def init(folder: Path | str, *, source: Path | str | None = None) -> NewProject:
+def init(folder: Path | str, *, source: Path | str | None = None, tables: Sequence[str] = ()) -> NewProject:
     """Create a project: a declaration, and sample files if no source is given.
 
     Args:
         folder: the project's folder; created if it does not exist.
         source: a landing folder with files of Amazon DMS, whose tables are declared, as a path or an address in an
             object store (with credentials from the environment). Or a file with a data contract of the Open Data
-            Contract Standard, whose objects are declared.
+            Contract Standard, whose objects are declared. Or the address of a PostgreSQL database, or a reference to it
+            (``${env:SHOP_DB}``); the declaration never has its password.
+        tables: with a database: names or patterns of the tables to declare; empty for all that have a key.
 
     Returns:
-        The declaration's path, and the tables found at the source.
+        The declaration's path, the tables found at the source, and what its server still lacks.
 
     Raises:
         FileExistsAlreadyError: the folder has a declaration already.
         SourceError: the landing folder does not exist, or has no files of a known kind.
         ObjectStoreError: the store of the landing folder refuses requests.
         NoContractError: the file is not a data contract.
+        ServerError: the database does not answer.
+        UnknownTableError: the database has none of the tables.
+        DeclarationError: ``tables`` without a database.
 
-    Cost: reads samples of the source's files.
+    Cost: reads samples of the source's files, or the catalog of the database.
     """
+    from frazil.sources.postgres.declaration import is_server
     from frazil.spec.load.project import new_declaration, write_declaration
 
     project = Path(folder)
+    of_server = source is not None and is_server(f"{source}")
+    if tables and not of_server:
+        raise DeclarationError("tables are chosen in a database only", hint="--from postgresql://… --tables orders")
     file = new_declaration(project)
+    if of_server:
+        return _init_from_server(file, f"{source}", tables)
     if source is None:
         files = SampleFiles(rows=1_000, batches=2, changes=100)
         _generate(file, project / "landing" / "orders", "./landing/orders", files)
         return NewProject(declaration=file)
-    name = project.resolve().name.lower().replace("-", "_").replace(" ", "_") or "lake"
+    name = _name_of(project)
     if Path(source).is_file():
         from frazil.interop.from_odcs import contract_declaration
 
@@ -88,6 +115,48 @@ def init(folder: Path | str, *, source: Path | str | None = None) -> NewProject:
     found = discover(landing if is_store(landing) else f"{Path(landing).resolve()}")
     write_declaration(file, dms_declaration(name, project.resolve(), found))
     return NewProject(declaration=file, discovered=tuple(found))
+
+
+def server_tables(source: str) -> tuple[FoundTable, ...]:
+    """Return the tables of a PostgreSQL database that can be declared.
+
+    Args:
+        source: address of the database, or a reference to it.
+
+    Raises:
+        ServerError: the database does not answer.
+        UnknownTableError: the database has no table.
+
+    Cost: reads the catalog of the database.
+    """
+    from frazil.sources.postgres.declaration import server_tables as found
+
+    return tuple(found(source, Path()))
+
+
+def _init_from_server(file: Path, source: str, wanted: Sequence[str]) -> NewProject:
+    from frazil.sources.postgres.declaration import examined, postgres_declaration, server_tables, variable_of
+    from frazil.spec.load.project import write_declaration
+
+    found = server_tables(source, file.parent, wanted)
+    chosen = [table for table in found if table.keys or wanted]
+    if not chosen:
+        raise DeclarationError(
+            f"no table of the database has a key: {', '.join(table.full_name for table in found)}",
+            hint="add primary keys; or name the tables with --tables, and write keys into the declaration",
+        )
+    write_declaration(file, postgres_declaration(_name_of(file.parent), source, chosen))
+    return NewProject(
+        declaration=file,
+        found=tuple(chosen),
+        without_key=tuple(table for table in found if table not in chosen),
+        variable=variable_of(source),
+        needs=examined(source, load(file)) if all(table.keys for table in chosen) else (),
+    )
+
+
+def _name_of(project: Path) -> str:
+    return project.resolve().name.lower().replace("-", "_").replace(" ", "_") or "lake"
 
 
 def generate(folder: Path | str, files: SampleFiles | None = None) -> SampleProject:
