@@ -97,7 +97,7 @@ def replayed(folder: Path, upto: str) -> list[str]:
     """Replay the landed differences of all dumps up to one, in the order of their positions."""
     rows: dict[str, tuple[str, ...]] = {}
     for file in sorted(
-        (folder / "landing" / "snapshot" / "things").iterdir(), key=lambda file: file.name.partition(" ")[0]
+        (folder / "landing" / "snapshot" / "things").glob("*.parquet"), key=lambda file: file.name.partition(" ")[0]
     ):
         if file.name[: len(upto)] <= upto:
             for row in pq.read_table(file).to_pylist():

@@ -75,7 +75,7 @@ def replayed(folder: Path) -> list[Row]:
     """Replay all differences in the order of their positions."""
     rows: dict[str, Row] = {}
     place = folder / "landing" / "snapshot" / "things"
-    for file in sorted(place.iterdir(), key=lambda file: file.name.partition(" ")[0]):
+    for file in sorted(place.glob("*.parquet"), key=lambda file: file.name.partition(" ")[0]):
         for row in pq.read_table(file).to_pylist():
             rows.pop(row["id"], None)
             if row["__op"] != "d":

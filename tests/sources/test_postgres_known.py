@@ -91,6 +91,28 @@ def test_a_column_that_leaves_the_publication_stops_its_table(session: Session, 
     assert is_level(tmp_path, url, "public.t"), "a column that the table no longer has is another matter"
 
 
+@pytest.mark.parametrize("there", ["SET TABLE t (id, a), u", "SET TABLE t WHERE (id > 1), u", "DROP TABLE t"])
+def test_a_list_that_was_changed_and_changed_back_stops_its_table(
+    session: Session, url: str, tmp_path: Path, there: str
+) -> None:
+    """Nothing shows it but the number of its entry; the changes in between came without values, or not at all."""
+    session.execute("CREATE TABLE t (id int PRIMARY KEY, a text, b text); INSERT INTO t VALUES (1, 'a', 'b')")
+    session.execute("CREATE TABLE u (id int PRIMARY KEY); CREATE PUBLICATION frazil FOR TABLE t, u")
+    declare(tmp_path, {"public.t": "id", "public.u": "id"})
+    land(tmp_path)
+    session.execute("ALTER PUBLICATION frazil SET TABLE t, u")
+    assert stopped(tmp_path) == {}, "it was that already"
+
+    session.execute(f"ALTER PUBLICATION frazil {there}".encode())
+    session.execute("UPDATE t SET a = 'A', b = 'B'")
+    session.execute("ALTER PUBLICATION frazil SET TABLE t, u")
+    assert {name: error.code for name, error in stopped(tmp_path).items()} == {"t": "FZ709"}
+
+    api.reload(tmp_path, ["t"])
+    assert stopped(tmp_path) == {}
+    assert is_level(tmp_path, url, "public.t")
+
+
 def test_a_renamed_table_is_followed_by_its_number(session: Session, url: str, tmp_path: Path) -> None:
     session.execute("CREATE TABLE t (id int PRIMARY KEY, v text); INSERT INTO t VALUES (1, 'a'), (2, 'b')")
     declare(tmp_path, {"public.t": "id"})

@@ -286,14 +286,15 @@ def _lost_landings(pipeline: Pipeline, captures: Sequence[Capture]) -> Iterator[
     except FrazilError:
         return  # what is wrong with the catalog, or a table, is found by those who look at it
     for table in pipeline.tables:
-        if paths := taken.get(table.name):
-            try:
-                landed = [file.path for file in source_of(table).list(pipeline.folder).files]
-            except FrazilError:
-                continue
-            if (error := lost_landing(pipeline, table, paths, landed)) is not None:
-                detail = f"[{error.code}] {error.message}"
-                yield Diagnosis(what=f"landing of {table.name}", ok=False, detail=detail, hint=error.hint)
+        if table.name not in names:
+            continue
+        try:
+            landed = [file.path for file in source_of(table).list(pipeline.folder).files]
+        except FrazilError:
+            continue
+        if (error := lost_landing(pipeline, table, taken.get(table.name, ()), landed)) is not None:
+            detail = f"[{error.code}] {error.message}"
+            yield Diagnosis(what=f"landing of {table.name}", ok=False, detail=detail, hint=error.hint)
 
 
 def _server(pipeline: Pipeline, answers: Answers[list[Looked]], number: int) -> Iterator[Diagnosis]:

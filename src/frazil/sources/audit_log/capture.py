@@ -23,6 +23,7 @@ from frazil.errors import HistoryChangedError, SetupError, SourceError
 from frazil.sources.audit_log.landing import FILE_RECORDS, Bookmark, Writer, bookmark_path, turn_of
 from frazil.sources.audit_log.unlanded import UnlandedRecords, log_name
 from frazil.sources.capture import Lag, Landed, Looked, try_lock
+from frazil.sources.landed_files import forget_lost
 from frazil.spec.location import expand
 from frazil.spec.secrets import redacted, resolve
 
@@ -148,6 +149,9 @@ class _Turn:
     def land(self, progress: Callable[[str], None]) -> Landed:
         """Land new records: files first, then the bookmark."""
         before, wanted = self._before, sorted({source.table for source in self._capture.sources})
+        if not before.snapshot:
+            for name in wanted:
+                forget_lost(self._root / name)
         leftovers, last = self._leftovers(before.number)
         fence_xid = before.fence_xid
         if self._spec.xid is None and before.fence and not fence_xid:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from frazil.sources.capture import land_file
+from frazil.sources.landed_files import note_landed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,6 +102,7 @@ class Writer:
         records = pa.Table.from_arrays(arrays, schema=self._schema)
         name = f"{self._turn:09}-{rows[0][0].zfill(20)}.parquet"
         land_file(self._root / table / name, lambda path: pq.write_table(records, path, compression="zstd"))
+        note_landed(self._root / table, [name])
         self.files += 1
 
 

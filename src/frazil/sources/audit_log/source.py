@@ -5,23 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from frazil.errors import HistoryChangedError
 from frazil.formats.csv.lines import UNREADABLE
 from frazil.formats.json.objects import JsonObjects
 from frazil.formats.own_records import OwnRecords
 from frazil.formats.records import Changed
+from frazil.sources.audit_log.landing import bookmark_path
 from frazil.sources.audit_log.unfold import PLACE, Layout, Unfolding
-from frazil.sources.base import PlainMeaning, RecordMeaning
+from frazil.sources.base import PlainMeaning, RecordMeaning, stored_path
+from frazil.sources.landed_files import lost_files, lost_message
 from frazil.sources.new_files import Content
 from frazil.sources.record_files import RecordFiles
+from frazil.spec.location import expand
 from frazil.spec.sql.names import quote
 from frazil.storage.base import MissingFolderError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from frazil.formats.records import RecordReader
-    from frazil.sources.base import FileRecords, NewFile, SourceFile
+    from frazil.sources.base import FileRecords, NewFile, SourceDelta, SourceFile
+    from frazil.sources.ledger import Ledger
     from frazil.spec.model.kinds.audit_log import AuditLog
     from frazil.storage.base import Entry
     from frazil.storage.files import HashedFile
@@ -52,6 +57,29 @@ class AuditLogSource(RecordFiles):
             return list(found)
         except MissingFolderError:
             return []
+
+    def find_new(self, folder: Path, ledger: Ledger) -> SourceDelta:
+        """Find the files that bronze does not have.
+
+        Raises:
+            HistoryChangedError: a landed file was removed before it was taken.
+        """
+        found = RecordFiles.find_new(self, folder, ledger)
+        self.verify_landing(folder, ledger.files, ())
+        return found
+
+    def verify_landing(self, folder: Path, taken: Collection[str], new: Collection[str]) -> None:
+        """Refuse a landing folder without files that were landed and not taken."""
+        del new
+        if self.spec.url is None:
+            return
+        root = folder / expand(self.spec.landing or "", setting="landing", folder=folder)
+        if lost := lost_files(root / self.spec.table, taken):
+            raise HistoryChangedError(
+                lost_message(self.table.name, root / self.spec.table, lost, folder),
+                hint="put it back; or, while the log still has its records, let the next run land them again: "
+                f"rm '{stored_path(f'{bookmark_path(root, self.spec)}', folder)}'",
+            )
 
     def own_records(self, names: Sequence[str]) -> OwnRecords | None:
         """Return a filter for the records of the declared table."""

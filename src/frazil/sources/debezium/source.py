@@ -9,7 +9,7 @@ from frazil.formats.json.lines import JsonLinesFile
 from frazil.formats.json.text import NoObjectError
 from frazil.sources.base import EventMeaning, LoadMeaning, NewFile, PlainMeaning, RecordMeaning
 from frazil.sources.debezium.forms import OtherFormError, RecordFormError
-from frazil.sources.debezium.landed import verify_offsets
+from frazil.sources.debezium.landed import verify_files, verify_offsets
 from frazil.sources.debezium.place import READS_FIRST
 from frazil.sources.debezium.record import CLASSES, DELETES, Records, change_class
 from frazil.sources.new_files import Content
@@ -49,9 +49,9 @@ class DebeziumSource(RecordFiles):
         return found
 
     def verify_landing(self, folder: Path, taken: Collection[str], new: Collection[str]) -> None:
-        """Refuse messages of a captured topic that do not go on where those end that bronze has."""
-        del folder
+        """Refuse messages of a captured topic that do not go on where those end that bronze has, or lack some."""
         if self.table.source.topic is not None:
+            verify_files(self.table, folder, taken)
             verify_offsets(self.table.name, taken, new)
 
     def json_columns(self, file: SourceFile, lines: Iterable[bytes]) -> tuple[tuple[str, str], ...]:

@@ -19,6 +19,7 @@ from frazil.sources.capture import Lag, Landed, Looked, land_file, try_lock
 from frazil.sources.debezium.broker import Broker
 from frazil.sources.debezium.forms import BINARY, RecordFormError, is_binary
 from frazil.sources.debezium.landed import NAME, LostOffsetsError
+from frazil.sources.landed_files import note_landed
 from frazil.spec.amount import counted
 from frazil.spec.location import locate
 from frazil.spec.secrets import resolve
@@ -88,7 +89,9 @@ class TopicCapture:
                     first = self._next(at, broker, partition)
                     for messages, upto in self._pieces(broker, partition, first):
                         lines = _lines(messages, at)
-                        land_file(at / f"{first:020}-{upto:020}.jsonl.gz", partial(_write, lines=lines))
+                        name = f"{first:020}-{upto:020}.jsonl.gz"
+                        land_file(at / name, partial(_write, lines=lines))
+                        note_landed(at, [name])
                         files, records, first = files + 1, records + len(messages), upto
                         progress(f"{counted(records, 'message')}, partition {partition}")
                 return Landed(files=files, records=records)

@@ -18,6 +18,7 @@ from frazil.sources.audit_log.capture import log_rows
 from frazil.sources.base import snapshot_position
 from frazil.sources.capture import Landed, land_file
 from frazil.sources.dms.source import DmsSource
+from frazil.sources.landed_files import note_landed
 from frazil.sources.postgres.errors import require_driver
 from frazil.sources.snapshot.capture import MEMORY, ROWS_AT_ONCE, SnapshotCapture, load_rows
 from frazil.sources.snapshot.dumps import (
@@ -169,6 +170,7 @@ class HandoverCapture(SnapshotCapture):
                 (count,) = database.execute("SELECT count(*) FROM new_rows").fetchone()
                 file = landing_folder(self.table, folder) / f"{at.strftime(_NAME)} {dump.name}.parquet"
                 land_file(file, lambda path: _write(path, database, dump.name, (time_text(at), names)))
+                note_landed(file.parent, [file.name])
             finally:
                 database.close()
         return int(count) + 1

@@ -13,7 +13,7 @@ from frazil.sources.base import Listing, RecordMeaning, SourceDelta, change_posi
 from frazil.sources.capture import VerifiesLanding
 from frazil.sources.handover.capture import TakenFieldError, snapshots_table, time_in
 from frazil.sources.record_files import PARQUET, RecordFiles
-from frazil.sources.snapshot.dumps import landing_folder, unsettled
+from frazil.sources.snapshot.dumps import landing_folder, unsettled, verify_files
 from frazil.spec.check.composed import changes_table
 from frazil.spec.model.kinds.handover import (
     AT,
@@ -104,6 +104,7 @@ class HandoverSource:
         Raises:
             TakenFieldError: a file of changes has a field with a name that Frazil adds.
         """
+        verify_files(self.snapshots.table, folder, ledger.files)
         landed, changes = self.snapshots.find_new(folder, ledger), self.changes.find_new(folder, ledger)
         for file in changes.files:
             if taken := [name for name, _ in file.fields if name.lower() in OWN]:
@@ -122,7 +123,8 @@ class HandoverSource:
         )
 
     def verify_landing(self, folder: Path, taken: Collection[str], new: Collection[str]) -> None:
-        """Let the kind of the changes tell whether its landing files go on where those end that bronze has."""
+        """Refuse missing snapshots, and let the kind of the changes tell whether its landing files go on."""
+        verify_files(self.snapshots.table, folder, taken)
         if isinstance(self.changes, VerifiesLanding):
             self.changes.verify_landing(folder, taken, new)
 

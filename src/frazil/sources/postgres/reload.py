@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 from frazil.errors import DeclarationError, SchemaError
 from frazil.failpoints import failpoint
 from frazil.sources.capture import Landed, verify_deletes
+from frazil.sources.landed_files import forget_lost
 from frazil.sources.postgres.database.rules import own_order
 from frazil.sources.postgres.database.server import Server, exported_snapshot
 from frazil.sources.postgres.errors import ServerError, ServerSetupError, SlotLostError
@@ -207,6 +208,7 @@ class Reload(Turn):
         folder = self._landing.unfinished_load(*table.place)
         self._files += len([*folder.iterdir()])
         self._landing.show_load(folder, name)
+        forget_lost(folder.parent)
         failpoint("capture.reload_shown")
 
 

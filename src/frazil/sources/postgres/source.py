@@ -18,7 +18,7 @@ from frazil.formats.records import Changed
 from frazil.sources.base import PlainMeaning, RecordMeaning, SourceFile, change_position, snapshot_position
 from frazil.sources.capture import reveal
 from frazil.sources.postgres.landed.landing import LOAD, RELOAD, RESTART, Landing
-from frazil.sources.postgres.landed.lost import landed_of, lost_landing
+from frazil.sources.postgres.landed.lost import landed_of, lost_landing, verify_files
 from frazil.sources.record_files import PARQUET, RecordFiles, with_types
 from frazil.spec.location import locate
 from frazil.spec.model.kinds.postgres import COMMITTED_AT, ERASED, OLD, OP, POSITION, UNCHANGED
@@ -65,7 +65,7 @@ class PostgresSource(RecordFiles):
         """Find the files that bronze does not have; add notes about missing columns and a renamed table.
 
         Raises:
-            SlotLostError: bronze has files from another landing folder, or from one that was lost.
+            SlotLostError: bronze has files from another landing folder, or from one that was lost; or a file was lost.
         """
         found = super().find_new(folder, ledger)
         self.verify_landing(folder, ledger.files, [file.path for file in found.files])
@@ -78,8 +78,8 @@ class PostgresSource(RecordFiles):
         return replace(found, notes=tuple(notes))
 
     def verify_landing(self, folder: Path, taken: Collection[str], new: Collection[str]) -> None:
-        """Refuse initial rows of a table that has some: changes that were landed and not taken are missing."""
-        del folder
+        """Refuse a folder without files that were landed and not taken, and rows of a table that has some."""
+        verify_files(self.table, folder, taken)
         if any(_parent(path).startswith((RELOAD, RESTART)) for path in new):
             return  # all rows were read again
         landed = landed_of(self.table, taken)

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from frazil.errors import ContractError, SourceError
 from frazil.failpoints import failpoint
 from frazil.sources.capture import TYPE_KEY, Landed, Looked, land_file, try_lock, verify_deletes
+from frazil.sources.landed_files import note_landed
 from frazil.sources.postgres.errors import require_driver
 from frazil.sources.snapshot.dumps import (
     Dump,
@@ -217,7 +218,9 @@ class SnapshotCapture:
                     writer.write_batch(pa.RecordBatch.from_arrays([*columns, *constants], schema=target))
                     count += batch.num_rows
 
-        land_file(landing_folder(self.table, folder) / f"{pair}.parquet", write)
+        place = landing_folder(self.table, folder)
+        land_file(place / f"{pair}.parquet", write)
+        note_landed(place, [f"{pair}.parquet"])
         return count
 
     def _verify_names(self, new: DumpReader, dump: Dump) -> None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from frazil.errors import HistoryChangedError, SourceError
 from frazil.sources.base import NewFile, SourceFile, stored_path
+from frazil.sources.landed_files import lost_files, lost_message
 from frazil.sources.new_files import NameOrderError, misordered
 from frazil.sources.record_files import CSV, JSON_LINES, PARQUET, RecordReading, with_types
 from frazil.spec.location import expand
@@ -23,7 +24,7 @@ from frazil.storage.base import Found, MissingFolderError, is_hidden
 from frazil.storage.files import HashedFile, find, storage_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from frazil.formats.records import RecordReader
     from frazil.sources.new_files import Content
@@ -84,6 +85,21 @@ class Dump:
 def landing_folder(table: Table, folder: Path) -> Path:
     """Return the folder with the differences between a table's dumps."""
     return folder / expand(table.source.landing, setting="landing", folder=folder) / table.name
+
+
+def verify_files(table: Table, folder: Path, taken: Collection[str]) -> None:
+    """Refuse a landing folder without files that were landed and not taken; ``folder`` is the declaration's.
+
+    Raises:
+        DumpGoneError: the message names the first file.
+    """
+    place = landing_folder(table, folder)
+    if lost := lost_files(place, taken):
+        raise DumpGoneError(
+            lost_message(table.name, place, lost, folder),
+            hint="put it back, or its dump; or start over, without the history: "
+            f"frazil drop --select {table.name}, and remove {table.source.landing}/{table.name}",
+        )
 
 
 def dumps_folder(table: Table, folder: Path) -> Path:

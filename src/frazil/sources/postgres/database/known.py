@@ -4,7 +4,7 @@ PostgreSQL sends changes of rows, but not the effects of an ``ALTER TABLE``. Eac
 with the definition in the state of the landing folder and decides for each table:
 
 - the table has another number, or a partition was removed: rows are missing, and the table stops;
-- the row filter changed, or a column left the publication: changes are missing, and the table stops;
+- the row filter changed, or a column left the publication, even for a time: changes are missing, and the table stops;
 - a column was renamed: the declaration decides, and the table stops until it does;
 - a column was added with a default, labels of an enum were renamed, or a partition was attached: all rows that may
   differ are landed again, as upserts at the place of a snapshot. A row that equals the lake's changes nothing.
@@ -58,6 +58,8 @@ class Known:
         generated: columns that the server computes and does not publish.
         identity: columns of the replica identity; empty in the state of older versions.
         unlisted: numbers of the columns that the column list of the publication leaves out.
+        entry: number of its entry in the publication, which is another one whenever its column list or row filter was
+            changed, or it was taken out and added again; 0 without one, and in the state of older versions.
     """
 
     oid: int
@@ -72,6 +74,7 @@ class Known:
     generated: tuple[str, ...]
     identity: tuple[str, ...] = ()
     unlisted: frozenset[int] = frozenset()
+    entry: int = 0
 
     @classmethod
     def parse(cls, kept: Mapping[str, Any]) -> Self:
@@ -109,6 +112,7 @@ class Known:
             "generated": self.generated,
             "identity": self.identity,
             "unlisted": sorted(self.unlisted),
+            "entry": self.entry,
         }
 
 
@@ -157,6 +161,8 @@ def _missed(known: Known, now: Known, renamed: Mapping[str, str], gone: list[int
         return "the row filter of its publication changed, and PostgreSQL does not send which rows came or went"
     if unlisted := _unlisted(known, now):
         return f"column {unlisted[0]} is no longer published, and PostgreSQL does not send its changes"
+    if known.entry and now.entry and known.entry != now.entry and known.unlisted == now.unlisted:
+        return "it was taken out of the publication, or its column list or row filter changed, and that was undone"
     before = {column.name for column in known.columns.values()}
     after = {column.name for column in now.columns.values()}
     if taken := sorted({old for old in renamed if old in after} | {new for new in renamed.values() if new in before}):

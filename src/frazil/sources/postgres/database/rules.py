@@ -186,7 +186,7 @@ class Rules:
         if changed.missed is not None:
             hint = self._taken_anew(place)
             if changed.unlisted:
-                hint = f"add it to the column list of publication {self._publication}; to keep its old values: {hint}"
+                hint = f"add it to the column list of publication {self._publication}; then {hint}"
             return TableReplacedError(f"{self._where}: {full}: {changed.missed}", hint=hint, places=frozenset({place}))
         for table in self._of(place):
             for old, new in _undeclared(table, changed):
@@ -389,6 +389,7 @@ def known_table(server: Server, table: ServerTable) -> Known:
         generated=table.generated,
         identity=table.identity,
         unlisted=table.unlisted,
+        entry=table.entry,
     )
 
 

@@ -59,6 +59,7 @@ class ServerTable:
         pages: number of pages with rows; 0 for a partitioned table.
         children: (number, full name) of tables that inherit from it; empty for a partitioned table.
         unlisted: numbers of the columns that the column list of the publication leaves out.
+        entry: number of its entry in the publication; 0 if all tables, or those of a schema or parent, are published.
     """
 
     place: tuple[str, str]
@@ -80,6 +81,7 @@ class ServerTable:
     pages: int
     children: tuple[tuple[int, str], ...] = ()
     unlisted: frozenset[int] = frozenset()
+    entry: int = 0
 
     @property
     def itself(self) -> sql.Composed:
@@ -163,7 +165,7 @@ class Server:
         if not found:
             return None
         oid, identity, kind, pages, sql_name, heirs, heir_names = found[0]
-        names, row_filter = published[0] if published else (None, None)
+        names, row_filter, entry = published[0] if published else (None, None, None)
         generated = self.version >= _GENERATED and names is not None
         every = self.rows(_COLUMNS, oid)
         columns = [
@@ -190,6 +192,7 @@ class Server:
             is_full=identity == "f",
             is_partitioned=kind == "p",
             is_published=bool(published),
+            entry=entry or 0,
             pages=pages,
             children=tuple(zip(heirs, heir_names, strict=True)) if kind == "r" else (),
             unlisted=frozenset(
@@ -245,12 +248,14 @@ FROM pg_index i
 JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[:i.indnkeyatts - 1])
 WHERE CASE %s WHEN 'p' THEN i.indisprimary AND i.indimmediate WHEN 'i' THEN i.indisreplident END AND i.indrelid = %s"""
 
-_PUBLISHED: Final = """
-SELECT NULL, NULL FROM pg_publication_tables WHERE pubname = %s AND schemaname = %s AND tablename = %s"""
+_ENTRY: Final = """
+(SELECT r.oid::int8 FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid
+WHERE p.pubname = t.pubname AND r.prrelid = format('%%I.%%I', schemaname, tablename)::regclass)
+FROM pg_publication_tables t WHERE pubname = %s AND schemaname = %s AND tablename = %s"""
 
-_PUBLISHED_LISTS: Final = """
-SELECT attnames::text[], rowfilter FROM pg_publication_tables
-WHERE pubname = %s AND schemaname = %s AND tablename = %s"""
+_PUBLISHED: Final = "SELECT NULL, NULL, " + _ENTRY
+
+_PUBLISHED_LISTS: Final = "SELECT attnames::text[], rowfilter, " + _ENTRY
 
 _PEEK: Final = """
 SELECT data FROM pg_logical_slot_peek_binary_changes(

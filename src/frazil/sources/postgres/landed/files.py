@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from frazil.failpoints import failpoint
 from frazil.sources.capture import TYPE_KEY, reveal
+from frazil.sources.landed_files import note_landed
 from frazil.sources.postgres.errors import ServerSetupError
 from frazil.sources.postgres.landed.landing import hex_lsn, place_text, range_name
 from frazil.sources.postgres.types import BYTEA, base_type, spark_type_of
@@ -138,6 +139,8 @@ class RangeFiles:
             else:
                 reveal(hidden, path)
             failpoint("capture.range_half_shown")
+        for folder in {path.parent for _, path in self.files}:
+            note_landed(folder, [path.name for _, path in self.files if path.parent == folder])
 
 
 class TableRange:

@@ -28,6 +28,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from frazil.sources.capture import land_file, reveal
+from frazil.sources.landed_files import LANDED, note_landed
 from frazil.sources.postgres.database.known import Known
 from frazil.spec.model.kinds.postgres import table_folder
 
@@ -164,7 +165,7 @@ class Landing:
         for entry in self.table(schema, name).glob(".*"):
             if entry.is_dir():
                 shutil.rmtree(entry)
-            else:
+            elif entry.name != LANDED:
                 entry.unlink()
 
     def new_load(self, schema: str, name: str) -> Path:
@@ -182,7 +183,9 @@ class Landing:
         for file in folder.iterdir():
             with file.open("rb+") as written:
                 os.fsync(written.fileno())
+        names = [f"{name}/{file.name}" for file in folder.iterdir()]
         reveal(folder, folder.with_name(name))
+        note_landed(folder.parent, names)
 
 
 def newest_era(names: Iterable[str]) -> int:

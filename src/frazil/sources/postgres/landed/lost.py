@@ -1,16 +1,19 @@
-"""A landing folder that was lost, or is that of another host: known by what bronze has and the folder lacks."""
+"""Landing folders and files that were lost: known by what bronze has, or a capture noted, and is not there."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
+from frazil.sources.landed_files import lost_files, lost_message
 from frazil.sources.postgres.errors import SlotLostError
 from frazil.sources.postgres.landed.landing import LOAD, RELOAD, RESTART
+from frazil.spec.location import locate
 from frazil.spec.model.kinds.postgres import table_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
+    from pathlib import Path
 
     from frazil.spec import Table
 
@@ -32,3 +35,20 @@ def lost_landing(table: Table, place: str) -> SlotLostError:
         "replaced; changes may be missing",
         hint=f"restore the landing folder; or read all rows again: frazil capture --reload {table.name}",
     )
+
+
+def verify_files(table: Table, folder: Path, taken: Collection[str]) -> None:
+    """Refuse a landing folder without files that were landed and not taken; ``folder`` is the declaration's.
+
+    Raises:
+        SlotLostError: the message names the first file.
+    """
+    root = locate(table.source.landing, setting="landing", folder=folder).path
+    if root is None:
+        return
+    place = root / table_folder(*table.source.schema_and_name)
+    if lost := lost_files(place, taken):
+        raise SlotLostError(
+            lost_message(table.name, place, lost, folder),
+            hint=f"put it back; or read all rows again: frazil capture --reload {table.name}",
+        )
