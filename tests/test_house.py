@@ -41,6 +41,7 @@ FLOORS = (
     {"recover", "past"},
     {"serve", "interop"},
     {"api"},
+    {"ui"},
     {"cli"},
 )
 """The rooms in the order of the data: a room imports its own floor and those before it."""

@@ -14,6 +14,7 @@ The rooms, in the order of the data. Each room imports only those above it::
     erase, recover, past      erases subjects; repairs; cut, rollback, drop
     serve, interop            looks at the lake without a JVM; other tools
     api                       all of it as functions that return values
+    ui                        the page in the browser
     cli                       the command
 
 Importing this module starts nothing and does not import Spark.

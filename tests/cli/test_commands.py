@@ -74,7 +74,7 @@ def test_help_groups_the_commands_into_panels() -> None:
 
 
 def test_every_command_is_a_function_that_returns_values() -> None:
-    assert set(WITH_DECLARATION) <= set(api.__all__)
+    assert set(WITH_DECLARATION) - {"ui"} <= set(api.__all__)  # the page asks for many of them
     assert set(ASKED) <= set(WITH_DECLARATION)
 
 
@@ -134,6 +134,7 @@ def test_with_json_an_error_is_an_object(name: str, wrong: Path) -> None:
             "replay",
             "export",
             "serve",
+            "ui",
             "erase",
         }
     ),

@@ -22,6 +22,7 @@ from frazil.api.declaring import (
     validate,
 )
 from frazil.api.erasing import erase, erase_preview, treat, treat_preview, unblock
+from frazil.api.looking import batches, overview, rows
 from frazil.api.reading import (
     Status,
     check,
@@ -48,6 +49,7 @@ from frazil.api.reading import (
 from frazil.api.running import capture, drop, droppable, maintain, plan, rebuild, reload, replay, run, session, watch
 from frazil.api.time import cut, cuts, drop_cut, rollback, rollback_plan
 from frazil.runner.options import CaptureOptions, RunOptions, WatchOptions
+from frazil.serve.query.stop import Stop
 from frazil.testing.sample_files import SampleFiles
 
 __all__ = [
@@ -57,9 +59,11 @@ __all__ = [
     "SampleFiles",
     "SampleProject",
     "Status",
+    "Stop",
     "Validation",
     "WatchOptions",
     "audit_trigger",
+    "batches",
     "capture",
     "check",
     "check_certificates",
@@ -80,6 +84,7 @@ __all__ = [
     "load",
     "maintain",
     "not_compared",
+    "overview",
     "plan",
     "quarantine",
     "quarantine_to",
@@ -92,6 +97,7 @@ __all__ = [
     "replay",
     "rollback",
     "rollback_plan",
+    "rows",
     "run",
     "schema",
     "selection",

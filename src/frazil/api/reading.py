@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from frazil.serve.quarantine import Quarantine
     from frazil.serve.query.diff import Diff
     from frazil.serve.query.query import Result
+    from frazil.serve.query.stop import Stop
     from frazil.serve.schema import TableSchema
     from frazil.serve.status import MadeStatus, TableStatus
 
@@ -159,7 +160,14 @@ def not_compared(declaration: Declaration, *, select: Sequence[str] = ()) -> tup
     return tuple(say(load(declaration), select=select))
 
 
-def query(declaration: Declaration, sql: str, *, limit: int | None = None, as_of: str | None = None) -> Result:
+def query(
+    declaration: Declaration,
+    sql: str,
+    *,
+    limit: int | None = None,
+    as_of: str | None = None,
+    stop: Stop | None = None,
+) -> Result:
     """Return the rows of one read-only statement of DuckDB's SQL, see :func:`frazil.serve.query.query.query`.
 
     Args:
@@ -167,6 +175,7 @@ def query(declaration: Declaration, sql: str, *, limit: int | None = None, as_of
         sql: a SELECT over tables such as ``marts.orders``.
         limit: maximum number of rows; None for all.
         as_of: a time, a snapshot, a cut or a batch to read the tables at; None for now.
+        stop: stops the query from another thread, or after a time; None to let it end by itself.
 
     Returns:
         Columns, types and rows.
@@ -177,11 +186,17 @@ def query(declaration: Declaration, sql: str, *, limit: int | None = None, as_of
     """
     from frazil.serve.query.query import query as ask
 
-    return ask(load(declaration), sql, limit=limit, as_of=as_of)
+    return ask(load(declaration), sql, limit=limit, as_of=as_of, stop=stop)
 
 
 def write_csv(
-    declaration: Declaration, sql: str, text: IO[str], *, limit: int | None = None, as_of: str | None = None
+    declaration: Declaration,
+    sql: str,
+    text: IO[str],
+    *,
+    limit: int | None = None,
+    as_of: str | None = None,
+    is_guarded: bool = False,
 ) -> None:
     """Write the rows of a query as CSV, see :func:`frazil.serve.query.export.write_csv`.
 
@@ -191,10 +206,11 @@ def write_csv(
         text: stream to write to.
         limit: maximum number of rows; None for all.
         as_of: as for :func:`query`.
+        is_guarded: put an apostrophe before texts that a spreadsheet would run as formulas.
     """
     from frazil.serve.query.export import write_csv as write
 
-    write(load(declaration), sql, text, limit=limit, as_of=as_of)
+    write(load(declaration), sql, text, limit=limit, as_of=as_of, is_guarded=is_guarded)
 
 
 def write_parquet(

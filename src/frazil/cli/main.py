@@ -16,7 +16,7 @@ from frazil.cli.everywhere import OLD_COMMANDS, warn_old, with_options
 _PANELS: Final = {
     "Start": ("init", "generate", "validate", "doctor", "sql"),
     "Run": ("plan", "run", "watch", "capture", "replay"),
-    "Look": ("status", "query", "diff", "key", "schema", "quarantine", "export", "serve"),
+    "Look": ("status", "query", "diff", "key", "schema", "quarantine", "export", "serve", "ui"),
     "Prove": ("check", "test"),
     "Operate": ("maintain", "rollback", "cut", "drop"),
     "Protect": ("erase",),

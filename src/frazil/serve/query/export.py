@@ -19,7 +19,13 @@ _ROWS_AT_ONCE: Final = 10_000
 
 
 def write_csv(
-    pipeline: Pipeline, sql: str, text: IO[str], *, limit: int | None = None, as_of: str | None = None
+    pipeline: Pipeline,
+    sql: str,
+    text: IO[str],
+    *,
+    limit: int | None = None,
+    as_of: str | None = None,
+    is_guarded: bool = False,
 ) -> None:
     """Write the result of a query as CSV: a header and a line for each row, ended by line feeds.
 
@@ -32,14 +38,16 @@ def write_csv(
         text: stream to write to.
         limit: maximum number of rows; None for all.
         as_of: a point in the past; None for now.
+        is_guarded: put an apostrophe before texts that a spreadsheet would run as formulas.
 
     Raises:
         QueryError: the query cannot be run.
     """
+    written = _guarded_field if is_guarded else _field
     with asked(pipeline, sql, limit, as_of) as relation:
-        text.write(",".join(_field(name) for name in distinct(relation.columns)) + "\n")
+        text.write(",".join(written(name) for name in distinct(relation.columns)) + "\n")
         for rows in rows_of(relation, _ROWS_AT_ONCE):
-            text.writelines(",".join(map(_field, row)) + "\n" for row in rows)
+            text.writelines(",".join(map(written, row)) + "\n" for row in rows)
 
 
 def write_parquet(
@@ -79,6 +87,14 @@ def write_parquet(
     finally:
         unfinished.unlink(missing_ok=True)
     return count
+
+
+_FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""Signs with which spreadsheets begin a formula, or which they pass over before one."""
+
+
+def _guarded_field(value: Any) -> str:
+    return _field(f"'{value}" if isinstance(value, str) and value.lstrip(" ").startswith(_FORMULAS) else value)
 
 
 def _field(value: Any) -> str:

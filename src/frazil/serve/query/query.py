@@ -18,6 +18,7 @@ from frazil.duck.database import confine, open_database
 from frazil.duck.sql import identifier, literal, scan
 from frazil.errors import DeclarationError
 from frazil.serve.query.plain import json_text
+from frazil.serve.query.stop import Stop
 from frazil.serve.tables.as_of import snapshots_at
 from frazil.serve.tables.manifests import verify_manifests
 from frazil.serve.tables.tables import tables
@@ -58,7 +59,9 @@ class Result:
     rows: Rows
 
 
-def query(pipeline: Pipeline, sql: str, *, limit: int | None = None, as_of: str | None = None) -> Result:
+def query(
+    pipeline: Pipeline, sql: str, *, limit: int | None = None, as_of: str | None = None, stop: Stop | None = None
+) -> Result:
     """Run one read-only statement of DuckDB's SQL on the current tables, or on those of a point in the past.
 
     Args:
@@ -68,29 +71,35 @@ def query(pipeline: Pipeline, sql: str, *, limit: int | None = None, as_of: str 
             query are read as of its start.
         limit: maximum number of rows; None for all.
         as_of: a time, a snapshot, a cut or a batch, see :mod:`frazil.iceberg.time_travel`; None for now.
+        stop: stops the query from another thread, or after a time; None to let it end by itself.
 
     Raises:
-        QueryError: the text has several statements, one that does not only read, or one that DuckDB refuses.
+        QueryError: the text has several statements, one that does not only read, or one that DuckDB refuses; or the
+            query was stopped.
         PointError: ``as_of`` is not a point, or a table has no snapshot of that point.
         NoLakeError: no table of the lake exists.
         DamagedTableError: a file of a table is missing or damaged.
     """
-    with asked(pipeline, sql, limit, as_of) as relation:
+    with asked(pipeline, sql, limit, as_of, stop) as relation:
         return result_of(relation)
 
 
 @contextmanager
 def asked(
-    pipeline: Pipeline, sql: str, limit: int | None = None, as_of: str | None = None
+    pipeline: Pipeline, sql: str, limit: int | None = None, as_of: str | None = None, stop: Stop | None = None
 ) -> Iterator[duckdb.DuckDBPyRelation]:
     """Run a query as :func:`query` does; its rows can be fetched within the block."""
     located = tables(pipeline, of_others=True)
     _check_reading(sql)
     with translated(pipeline):
         connection = connect_views(pipeline, located, sql, as_of)
+    stop = stop or Stop()
     try:
-        relation = connection.sql(sql)
-        yield relation if limit is None else relation.limit(limit)
+        with stop.watching(connection):
+            relation = connection.sql(sql)
+            yield relation if limit is None else relation.limit(limit)
+    except duckdb.InterruptException:
+        raise QueryError(stop.reason, hint="ask for fewer rows, or for one key") from None
     except duckdb.Error as error:
         if (known := translate_error(error, pipeline)) is not None:
             raise known from error

@@ -1,0 +1,64 @@
+"""Look at tables page by page, cheaply: what the page in the browser shows; no JVM."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frazil.api.declaring import load
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from frazil.api.declaring import Declaration
+    from frazil.serve.overview import Overview, TableBatch
+    from frazil.serve.query.rows import MartRows
+    from frazil.serve.query.stop import Stop
+
+
+def overview(declaration: Declaration, names: Sequence[str] | None = None) -> Overview:
+    """Return a cheap look at source tables and aggregates, without rows and sources; starts no JVM.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        names: source tables, and aggregates as ``gold.<name>``; None for all.
+    """
+    from frazil.serve.overview import overview as look
+
+    pipeline = load(declaration)
+    every = [*(table.name for table in pipeline.tables), *(f"gold.{gold.name}" for gold in pipeline.gold)]
+    return look(pipeline, frozenset(every if names is None else names))
+
+
+def rows(
+    declaration: Declaration, mart: str, *, after: str | None = None, limit: int = 25, stop: Stop | None = None
+) -> MartRows:
+    """Return a page of a mart's rows in the order of the key, see :func:`frazil.serve.query.rows.mart_rows`.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        mart: name of the mart, without its namespace.
+        after: ``next`` of the page before; None for the first page.
+        limit: rows of a page.
+        stop: as for :func:`query`.
+    """
+    from frazil.serve.query.rows import mart_rows
+
+    return mart_rows(load(declaration), mart, after=after, limit=limit, stop=stop)
+
+
+def batches(declaration: Declaration, table: str, *, limit: int = 20) -> tuple[TableBatch, ...]:
+    """Return what the newest runs wrote of a source table, see :func:`frazil.serve.overview.batches`.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        table: a source table, or one of its marts.
+        limit: maximum number of runs to return.
+
+    Raises:
+        UnknownSelectionError: the source table does not exist.
+    """
+    from frazil.serve.overview import batches as look
+    from frazil.spec.sql.select import source_table
+
+    pipeline = load(declaration)
+    return look(pipeline, source_table(pipeline, table).name, limit=limit)

@@ -1,0 +1,301 @@
+"""A cheap look at many tables: metadata files and run files only, no rows and no sources."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from frazil.audit.run_files import run_files
+from frazil.catalog.catalogs import NoLakeError
+from frazil.errors import StorageError
+from frazil.runner.report.past_runs import FACET, standing
+from frazil.serve.tables.tables import read_snapshot, tables
+from frazil.spec.tables import gold_table, source_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from frazil.catalog.catalogs import Located
+    from frazil.iceberg.snapshot import TableSnapshot
+    from frazil.runner.report.past_runs import OpenRun
+    from frazil.spec import Pipeline, Table
+    from frazil.spec.tables import LakeTable
+
+Event: TypeAlias = "Mapping[str, Any]"
+
+_RESULTS: Final = 5
+_RUNS_READ: Final = 20
+"""So many of the newest runs are read at most, for the last results of each table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """What a run did to a table: ``outcome`` is as the run's report has it, ``error`` its first error."""
+
+    run_id: str
+    at: dt.datetime
+    outcome: str
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeOverview:
+    """A mart or an aggregate.
+
+    Attributes:
+        name: the table with its namespace.
+        exists: whether it was ever written.
+        batch, lag: newest batch, and batches by which bronze is ahead; an aggregate has none.
+        rows: rows in data files; more than the table has if ``delete_files`` is not 0.
+        size_bytes, data_files, delete_files: files of the newest snapshot.
+        committed_at: time of the newest commit, in UTC.
+    """
+
+    name: str
+    exists: bool = False
+    batch: int = 0
+    lag: int = 0
+    rows: int = 0
+    size_bytes: int = 0
+    data_files: int = 0
+    delete_files: int = 0
+    committed_at: dt.datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOverview:
+    """A source table and its marts.
+
+    Attributes:
+        table: the source table; for an aggregate ``gold.<name>``.
+        batch: newest batch of bronze.
+        committed_at: time of bronze's newest commit, in UTC.
+        changes, quarantined: rows of silver and of the quarantine.
+        marts: marts in the order of the declaration; for an aggregate itself.
+        results: the newest results, the last one first.
+        trouble: why a table cannot be read; None if all can.
+    """
+
+    table: str
+    batch: int = 0
+    committed_at: dt.datetime | None = None
+    changes: int = 0
+    quarantined: int = 0
+    marts: tuple[MadeOverview, ...] = ()
+    results: tuple[RunResult, ...] = ()
+    trouble: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """Some tables of a lake.
+
+    Attributes:
+        tables: source tables, then aggregates.
+        exists: False before the first run.
+        open_run: the newest run if it is running or was killed, else None.
+    """
+
+    tables: tuple[TableOverview, ...]
+    exists: bool
+    open_run: OpenRun | None
+
+
+def overview(pipeline: Pipeline, names: Collection[str]) -> Overview:
+    """Return the state of some source tables and aggregates, in the order of the declaration.
+
+    Args:
+        pipeline: the declaration.
+        names: source tables, and aggregates as ``gold.<name>``.
+
+    Raises:
+        StorageError: the catalog cannot be read.
+
+    Cost: reads the catalog, a metadata file for each of the tables and at most twenty run files.
+    """
+    try:
+        located, exists = tables(pipeline), True
+    except NoLakeError:
+        located, exists = {}, False
+    results = _results(pipeline, names)
+    found = [
+        _table(pipeline, table, located, results.get(table.name, ()))
+        for table in pipeline.tables
+        if table.name in names
+    ]
+    for gold in pipeline.gold:
+        if (name := f"gold.{gold.name}") in names:
+            made = gold_table(pipeline, gold)
+            one, trouble = _made(made, located, None)
+            marts, at = (one,), one.committed_at
+            found.append(
+                TableOverview(table=name, committed_at=at, marts=marts, results=results.get(name, ()), trouble=trouble)
+            )
+    return Overview(tables=tuple(found), exists=exists and bool(located), open_run=standing(pipeline, ()).open_run)
+
+
+def _table(pipeline: Pipeline, table: Table, located: Located, results: Sequence[RunResult]) -> TableOverview:
+    own = source_tables(pipeline, table)
+    stands, troubles = [], []
+    for made in (own.bronze, own.changes, own.quarantine):
+        snapshot, trouble = _snapshot(made, located)
+        stands.append(snapshot)
+        troubles.append(trouble)
+    bronze, changes, bad = stands
+    marts = []
+    for made in own.marts:
+        one, trouble = _made(made, located, bronze.batch)
+        marts.append(one)
+        troubles.append(trouble)
+    return TableOverview(
+        table=table.name,
+        batch=bronze.batch,
+        committed_at=bronze.committed_at,
+        changes=changes.records,
+        quarantined=bad.records,
+        marts=tuple(marts),
+        results=tuple(results),
+        trouble=next((trouble for trouble in troubles if trouble), None),
+    )
+
+
+def _made(made: LakeTable, located: Located, newest: int | None) -> tuple[MadeOverview, str | None]:
+    stands, trouble = _snapshot(made, located)
+    return MadeOverview(
+        name=made.full_name,
+        exists=stands.snapshot_id is not None,
+        batch=stands.batch,
+        lag=0 if newest is None else max(0, newest - stands.batch),
+        rows=stands.records,
+        size_bytes=stands.size_bytes,
+        data_files=stands.data_files,
+        delete_files=stands.delete_files,
+        committed_at=stands.committed_at,
+    ), trouble
+
+
+def _snapshot(made: LakeTable, located: Located) -> tuple[TableSnapshot, str | None]:
+    try:
+        return read_snapshot(located.get(made.key)), None
+    except StorageError as error:
+        return read_snapshot(None), f"{made.full_name}: [{error.code}] {error.message}"
+
+
+def _results(pipeline: Pipeline, names: Collection[str]) -> dict[str, tuple[RunResult, ...]]:
+    found: dict[str, list[RunResult]] = {name: [] for name in names}
+    for event in islice(run_ends(pipeline), _RUNS_READ):
+        for name, result in _met(event):
+            if name in found and len(found[name]) < _RESULTS:
+                found[name].append(result)
+        if all(len(some) == _RESULTS for some in found.values()):
+            break
+    return {name: tuple(some) for name, some in found.items()}
+
+
+def run_ends(pipeline: Pipeline) -> Iterator[Event]:
+    """Yield the events at the ends of a pipeline's runs, newest first; unreadable ones are left out."""
+    for run in run_files(pipeline):
+        end = run.end
+        if end is not None and end.get("job", {}).get("name") == pipeline.pipeline:
+            yield end
+
+
+def _met(event: Event) -> Iterator[tuple[str, RunResult]]:
+    try:
+        run, at = event["run"], dt.datetime.fromisoformat(event["eventTime"])
+        told: Iterable[Event] = (*run["facets"][FACET]["tables"], *run["facets"][FACET]["gold"])
+        for part in told:
+            errors = part["errors"]
+            error = f"[{errors[0]['code']}] {errors[0]['message']}" if errors else None
+            outcome = "failed" if errors else part["outcome"]
+            yield part["name"], RunResult(run_id=run["runId"], at=at, outcome=outcome, error=error)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return  # not ours, or of another version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MartCommit:
+    """What one run wrote to one mart or aggregate; counts are None where the run does not say them."""
+
+    name: str
+    strategy: str | None
+    rows: int | None
+    inserted: int | None
+    updated: int | None
+    deleted: int | None
+    late: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableBatch:
+    """What one run wrote of one source table, newest run first.
+
+    Attributes:
+        run_id, at: the run, and its end in UTC.
+        batch: batch of bronze.
+        files, records, bad: what bronze took.
+        changes, quarantined: rows of silver and of the quarantine.
+        commits: marts that were written.
+    """
+
+    run_id: str
+    at: dt.datetime
+    batch: int
+    files: int
+    records: int
+    bad: int
+    changes: int
+    quarantined: int
+    commits: tuple[MartCommit, ...]
+
+
+def batches(pipeline: Pipeline, table: str, *, limit: int = 20) -> tuple[TableBatch, ...]:
+    """Return what the newest runs wrote of a source table, from the run files.
+
+    Args:
+        pipeline: the declaration.
+        table: the source table.
+        limit: maximum number of runs to return.
+
+    Cost: reads at most a hundred run files.
+    """
+    wanted = next(one for one in pipeline.tables if one.name == table)
+    marts = [made.full_name for made in source_tables(pipeline, wanted).marts]
+    found: list[TableBatch] = []
+    for event in islice(run_ends(pipeline), 100):
+        if (one := _batch(event, table, marts)) is not None:
+            found.append(one)
+        if len(found) == limit:
+            break
+    return tuple(found)
+
+
+def _batch(event: Event, table: str, marts: Sequence[str]) -> TableBatch | None:
+    """Return what a run wrote of a table; None if it wrote nothing, or its record is not readable."""
+    try:
+        run = event["run"]
+        told = next((part for part in run["facets"][FACET]["tables"] if part["name"] == table), None)
+        written = {one["name"]: one["outputFacets"]["frazil_commit"] for one in event.get("outputs", ())}
+        commits = tuple(_commit(name, written[name]) for name in marts if name in written)
+        if told is None or not (commits or told["files"]):
+            return None
+        return TableBatch(
+            run_id=run["runId"],
+            at=dt.datetime.fromisoformat(event["eventTime"]),
+            batch=int(told["batch"] or 0),
+            files=int(told["files"]),
+            records=int(told["rows"]),
+            bad=int(told["bad"]),
+            changes=int(told["changes"]),
+            quarantined=int(told["quarantined"]),
+            commits=commits,
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _commit(name: str, written: Event) -> MartCommit:
+    counts = {count: written.get(count) for count in ("rows", "inserted", "updated", "deleted", "late")}
+    return MartCommit(name=name, strategy=written.get("strategy"), **counts)

@@ -1,0 +1,221 @@
+"""The application: its pages, its files and its errors."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import hashlib
+import json
+import sys
+import traceback
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from frazil import api
+from frazil.catalog.trouble import translate_error
+from frazil.errors import DeclarationError, FrazilError, StorageError
+from frazil.spec.amount import sized
+from frazil.ui import text
+from frazil.ui.guard import Guard
+from frazil.ui.pages import overview, sql, table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from os import PathLike
+
+    from starlette.requests import Request
+
+    from frazil.api.declaring import Declaration
+    from frazil.spec import Pipeline
+    from frazil.ui.guard import Access
+    from frazil.ui.page import Page
+
+PAGES: Final = (overview.PAGE, table.PAGE, sql.PAGE)
+"""The pages, in the order of the navigation."""
+_HERE: Final = Path(__file__).parent
+_STATIC: Final = _HERE / "static"
+_LOOK_SECONDS: Final = 0.3
+"""How often a slow page looks whether its browser still waits for it."""
+
+
+@dataclass(slots=True)
+class Project:
+    """A declaration, read again when its file has changed."""
+
+    declaration: Declaration
+    _read: tuple[tuple[int, int], Pipeline] | None = field(default=None, init=False)
+
+    def pipeline(self) -> Pipeline:
+        """Return the pipeline.
+
+        Raises:
+            DeclarationError: the file is missing or has mistakes.
+        """
+        if not isinstance(self.declaration, str | Path):
+            return self.declaration
+        path = Path(self.declaration)
+        file = path / "frazil.yml" if path.is_dir() else path
+        try:
+            seen = (file.stat().st_mtime_ns, file.stat().st_size)
+        except OSError:
+            return api.load(self.declaration)  # its own error says what is missing
+        if self._read is None or self._read[0] != seen:
+            self._read = (seen, api.load(self.declaration))
+        return self._read[1]
+
+
+def create_app(declaration: Declaration, access: Access, *, clock: Callable[[], dt.datetime] | None = None) -> Guard:
+    """Return the application that shows the lake of a declaration.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration, which is read again when it changes.
+        access: who may ask.
+        clock: returns the time for ages such as "3 h ago"; None for this machine's clock.
+    """
+    project = Project(declaration)
+    templates = _environment(clock or (lambda: dt.datetime.now(dt.UTC)))
+    app = Starlette(
+        routes=[
+            *(Route(page.path, _answer(page, project, templates)) for page in PAGES),
+            Mount("/static", StaticFiles(directory=_STATIC)),
+        ],
+        middleware=[Middleware(GZipMiddleware, minimum_size=1_000)],
+        exception_handlers={HTTPException: _missing(project, templates)},
+    )
+    return Guard(app, access)
+
+
+def _answer(page: Page, project: Project, templates: Environment) -> Callable[[Request], Any]:
+    async def answer(request: Request) -> Response:
+        shown = asyncio.create_task(run_in_threadpool(_shown, page, request, project, templates))
+        while not (await asyncio.wait([shown], timeout=_LOOK_SECONDS))[0]:
+            if await request.is_disconnected() and (stop := getattr(request.state, "stop", None)):
+                stop.cancel()
+        return shown.result()
+
+    return answer
+
+
+def _shown(page: Page, request: Request, project: Project, templates: Environment) -> Response:
+    pipeline: Pipeline | None = None
+    try:
+        pipeline = project.pipeline()
+        found = page.show(request, pipeline)
+        if isinstance(found, Response):
+            return found
+        return _page(templates, page.template, request, pipeline, found)
+    except Exception as error:  # noqa: BLE001 - the page of errors is the last resort of every page
+        return _error(templates, request, pipeline, error)
+
+
+def _page(
+    templates: Environment, template: str, request: Request, pipeline: Pipeline | None, values: dict[str, Any]
+) -> HTMLResponse:
+    shared = {
+        "path": request.url.path,
+        "query": dict(request.query_params),
+        "pipeline": pipeline,
+        "pages": [page for page in PAGES if page.label],
+    }
+    return HTMLResponse(templates.get_template(template).render({**shared, **values}))
+
+
+def _error(templates: Environment, request: Request, pipeline: Pipeline | None, error: Exception) -> HTMLResponse:
+    known = error if isinstance(error, FrazilError) else translate_error(error, pipeline) if pipeline else None
+    if known is None:
+        sys.stderr.write("".join(traceback.format_exception(error)))
+        hint = "frazil ui has written the stack to its terminal: please report it"
+        known = FrazilError(f"a bug in Frazil: {type(error).__name__}", hint=hint)
+    values = {"code": known.code, "message": known.message, "hint": known.hint, "again": known.retryable}
+    answer = _page(templates, "error.html", request, pipeline, values)
+    answer.status_code = _status(known)
+    return answer
+
+
+def _status(error: FrazilError) -> int:
+    if error.code == "FZ103":  # no table of that name
+        return HTTPStatus.NOT_FOUND
+    return (
+        HTTPStatus.BAD_REQUEST
+        if isinstance(error, DeclarationError)
+        else HTTPStatus.SERVICE_UNAVAILABLE
+        if isinstance(error, StorageError)
+        else 500
+    )
+
+
+def _missing(project: Project, templates: Environment) -> Callable[[Request, Exception], Response]:
+    """Return the handler of addresses without a page."""
+
+    def answer(request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else HTTPStatus.NOT_FOUND
+        message = f"There is no page {request.url.path}" if status == HTTPStatus.NOT_FOUND else f"{error}"
+        try:
+            pipeline = project.pipeline()
+        except FrazilError:
+            pipeline = None
+        values = {"code": f"{status}", "message": message, "hint": None, "again": False}
+        found = _page(templates, "error.html", request, pipeline, values)
+        found.status_code = status
+        return found
+
+    return answer
+
+
+def _environment(clock: Callable[[], dt.datetime]) -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=text.finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "age": lambda value: text.age(value, clock()),
+        "moment": text.moment,
+        "type": text.type_text,
+        "value": text.value_text,
+        "whole": text.whole,
+        "size": sized,
+        "typed": text.as_typed,
+        "part": lambda value: quote(value, safe=""),
+        "json": lambda value: Markup(json.dumps(value).replace("<", "\\u003c")),  # noqa: S704 - in an element of data
+    }
+    made.tests["number"] = text.is_number
+    made.globals |= {"address": address, "key_address": key_address, "static": _static_address(), "zip": zip}
+    return made
+
+
+def address(path: str, **parameters: object) -> str:
+    """Return an address of this server: a path with its parts quoted already, and parameters that are not None."""
+    given = [(name, value) for name, value in parameters.items() if value not in (None, "")]
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def key_address(table: str, key: Sequence[str]) -> str:
+    """Return the address of a key's story."""
+    return f"/tables/{quote(table, safe='')}/keys?{urlencode([('k', text) for text in key])}"
+
+
+def _static_address() -> Callable[[str], str]:
+    files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest()[:12] for path in _STATIC.iterdir()}
+
+    def static(name: str | PathLike[str]) -> str:
+        return f"/static/{name}?v={files[f'{name}']}"
+
+    return static

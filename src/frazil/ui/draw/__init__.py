@@ -1,0 +1,1 @@
+"""Geometry of the drawings, as values: no HTML, no queries."""

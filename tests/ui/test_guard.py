@@ -1,0 +1,128 @@
+"""Who may ask the page for what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from starlette.testclient import TestClient
+
+from frazil.ui.app import create_app
+from frazil.ui.guard import HEADERS, Access, local_hosts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PORT = 8321
+DECLARATION = """\
+pipeline: <b>shop</b>
+lake: {warehouse: ./lake}
+tables:
+  - name: items
+    source: {kind: dms, path: ./landing, header: true}
+    keys: [id]
+    sequence_by: [ts]
+    columns: [{name: id, type: int}, {name: ts, type: timestamp}]
+"""
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Path:
+    """A project without a lake."""
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "frazil.yml").write_text(DECLARATION, encoding="utf-8")
+    return tmp_path
+
+
+def client_of(folder: Path, access: Access | None = None, *, known: bool = True) -> TestClient:
+    own = access or Access(port=PORT, hosts=local_hosts("127.0.0.1", PORT))
+    made = TestClient(create_app(folder, own), base_url=f"http://127.0.0.1:{PORT}", follow_redirects=False)
+    if known:
+        made.cookies.set(own.cookie, own.session)
+    return made
+
+
+def test_a_token_opens_one_browser_once(empty: Path) -> None:
+    links: list[str] = []
+    access = Access(port=PORT, hosts=local_hosts("127.0.0.1", PORT), renewed=links.append)
+    token = access.token
+
+    opened = client_of(empty, access, known=False).get(f"/sql?token={token}&q=select+1")
+    again = client_of(empty, access, known=False).get(f"/?token={token}")
+
+    assert (opened.status_code, opened.headers["location"]) == (303, "/sql?q=select+1")
+    cookie = opened.headers["set-cookie"]
+    assert cookie.startswith(f"frazil_{PORT}={access.session}")
+    assert {"HttpOnly", "SameSite=strict", "Path=/"} <= {part.strip() for part in cookie.split(";")}
+    assert again.status_code == 403
+    assert links == [access.token]
+    assert access.token != token
+
+
+def test_a_redirect_stays_on_this_server(empty: Path) -> None:
+    access = Access(port=PORT, hosts=local_hosts("127.0.0.1", PORT))
+
+    opened = client_of(empty, access, known=False).get(f"/%2Fevil.example/?token={access.token}")
+
+    assert opened.headers["location"] == "/evil.example/"
+
+
+@pytest.mark.parametrize("path", ["/", "/tables/items", "/sql?q=select+1", "/nosuch"])
+def test_without_a_cookie_nothing_is_answered(path: str, empty: Path) -> None:
+    answer = client_of(empty, known=False).get(path)
+
+    assert answer.status_code == 403
+    assert "items" not in answer.text
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:80", f"localhost.evil:{PORT}", ""])
+def test_another_host_is_refused(host: str, empty: Path) -> None:
+    assert client_of(empty).get("/", headers={"host": host}).status_code == 421
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
+def test_only_reading_is_allowed(method: str, empty: Path) -> None:
+    assert client_of(empty).request(method, "/", headers={"sec-fetch-site": "same-origin"}).status_code == 405
+
+
+@pytest.mark.parametrize(("site", "status"), [("same-origin", 405), ("cross-site", 405), (None, 405)])
+def test_with_writes_only_its_own_pages_may_post(site: str | None, status: int, empty: Path) -> None:
+    access = Access(port=PORT, hosts=local_hosts("127.0.0.1", PORT), allow_writes=True)
+    headers = {} if site is None else {"sec-fetch-site": site}
+
+    answer = client_of(empty, access).post("/", headers=headers)
+
+    assert answer.status_code == status  # the page of tables takes no POST at all
+    assert ("only reads" in answer.text) is (site != "same-origin")
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_another_site_gets_no_answer(site: str, empty: Path) -> None:
+    assert client_of(empty).get("/", headers={"sec-fetch-site": site}).status_code == 403
+
+
+@pytest.mark.parametrize("path", ["/", "/static/ui.css", "/nosuch", "/static/../app.py"])
+def test_every_answer_has_the_headers(path: str, empty: Path) -> None:
+    answer = client_of(empty).get(path)
+
+    assert {name: answer.headers[name] for name in HEADERS} == HEADERS
+    assert "access-control-allow-origin" not in answer.headers
+
+
+def test_an_empty_lake_says_what_to_do(empty: Path) -> None:
+    answer = client_of(empty).get("/")
+
+    assert answer.status_code == 200
+    assert "The lake is empty" in answer.text
+    assert "<b>" not in answer.text
+    assert client_of(empty).get("/tables/items").status_code == 200
+
+
+def test_an_error_shows_its_code_and_the_way_out(empty: Path) -> None:
+    (empty / "frazil.yml").write_text("pipeline: x\ntabels: []\n", encoding="utf-8")
+
+    answer = client_of(empty).get("/")
+
+    assert answer.status_code == 400
+    assert "FZ100" in answer.text
+    assert "tabels" in answer.text

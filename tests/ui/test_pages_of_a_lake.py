@@ -1,0 +1,116 @@
+"""The pages on a lake: what they show, and that hostile values stay text."""
+
+from __future__ import annotations
+
+import csv
+from io import StringIO
+from typing import TYPE_CHECKING
+
+import pytest
+from starlette.testclient import TestClient
+
+from frazil import api
+from frazil.ui.app import create_app
+from frazil.ui.guard import Access, local_hosts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def page(project: Path) -> Iterator[TestClient]:
+    """A browser that has the cookie."""
+    access = Access(port=80, hosts=local_hosts("127.0.0.1", 80) | {"testserver"})
+    with TestClient(create_app(project, access)) as client:
+        client.cookies.set(access.cookie, access.session)
+        yield client
+
+
+def test_the_overview_has_every_table_with_its_state(page: TestClient) -> None:
+    shown = page.get("/").text
+
+    assert 'href="/tables/items"' in shown
+    assert 'href="/quarantine?table=items">1</a>' in shown
+    assert "marts.items_history" in shown
+    assert "gold.prices" in shown
+    assert shown.count('class="run good"') == 4  # two runs of the table, two of the aggregate
+
+
+@pytest.mark.parametrize(("words", "found"), [("ite hist", True), ("PRICES", True), ("nosuch", False), ("<b>", False)])
+def test_the_search_looks_at_all_names(page: TestClient, words: str, *, found: bool) -> None:
+    shown = page.get("/", params={"q": words}).text
+
+    assert ("No table of that name" in shown) is not found
+    assert "<b>" not in shown
+
+
+def test_hostile_values_are_text_and_personal_data_is_hidden(page: TestClient) -> None:
+    shown = page.get("/tables/items").text
+
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in shown
+    assert "invoice⟦U+202E⟧gpj.exe" in shown
+    assert "<script>" not in shown
+    assert "hidden: pii" in shown
+    assert "***" not in shown
+
+
+def test_a_table_shows_its_batches_with_their_counts(page: TestClient, project: Path) -> None:
+    newest, first = api.batches(project, "items")
+
+    assert (newest.batch, first.batch) == (2, 1)
+    assert (first.records, first.quarantined) == (8, 1)
+    assert [commit.name for commit in newest.commits] == ["marts.items", "marts.items_history"]
+    assert page.get("/tables/items").text.count('class="tag">') >= 2
+
+
+def test_pages_of_rows_hold_every_row_once(page: TestClient, project: Path) -> None:
+    every = api.rows(project, "items_history", limit=100)
+    found, after = [], None
+    while True:
+        some = api.rows(project, "items_history", after=after, limit=2)
+        found += some.rows
+        if (after := some.next) is None:
+            break
+
+    assert len(every.rows) > 4
+    assert found == every.rows
+    assert page.get("/tables/items", params={"mart": "items_history", "after": "nonsense"}).status_code == 200
+
+
+def test_a_query_is_an_address(page: TestClient) -> None:
+    shown = page.get("/sql", params={"q": "select name from marts.items where id = 3", "limit": "1"}).text
+
+    assert "&lt;script&gt;" in shown
+    assert "1 row" in shown
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["select", "drop table x", "select 1; select 2", "select * from read_csv('/etc/passwd')", "select * from no"],
+)
+def test_a_query_that_cannot_run_says_why(page: TestClient, sql: str) -> None:
+    shown = page.get("/sql", params={"q": sql})
+
+    assert shown.status_code == 200
+    assert 'role="alert"' in shown.text
+    assert "root:" not in shown.text
+
+
+def test_a_query_that_takes_too_long_is_stopped(page: TestClient) -> None:
+    sql = "select count(*) from range(100000000000) a, range(1000) b"
+
+    shown = page.get("/sql", params={"q": sql, "seconds": "1"})
+
+    assert "took longer than 1 s" in shown.text
+
+
+def test_a_download_guards_formulas(page: TestClient) -> None:
+    sql = "select id, name, -1 as less, '@x' as at from marts.items where id = 7"
+
+    answer = page.get("/sql", params={"q": sql, "form": "csv"})
+
+    assert [*csv.reader(StringIO(answer.text))] == [["id", "name", "less", "at"], ["7", "'=1+1", "-1", "'@x"]]
+    assert "attachment" in answer.headers["content-disposition"]
