@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
 
@@ -15,23 +16,38 @@ import frazil.testing
 
 def test_the_public_names_are_exactly_all() -> None:
     assert frazil.__all__ == [
+        "Age",
         "AuditLog",
         "Column",
         "Current",
+        "Debezium",
         "DmsFiles",
+        "EmbeddedCatalog",
+        "Evolution",
         "FrazilError",
+        "Freshness",
         "Gold",
+        "Handover",
         "History",
+        "JdbcCatalog",
         "Lake",
+        "Namespaces",
         "Pipeline",
+        "Postgres",
+        "References",
         "Retention",
+        "RowCount",
         "Rule",
         "RunFailedError",
         "RunReport",
+        "ServiceCatalog",
+        "Sharded",
         "Snapshots",
+        "Store",
         "Table",
         "Upkeep",
         "api",
+        "connect",
         "load",
         "run",
     ]
@@ -46,9 +62,19 @@ def test_every_public_name_is_documented(module: object) -> None:
             assert inspect.getdoc(value), name
 
 
+def test_every_type_that_a_function_returns_can_be_imported_from_the_api() -> None:
+    words = {"tuple", "dict", "list", "str", "int", "bool", "None", "Any", "Pipeline", "SparkSession"}
+    functions = [value for name in frazil.api.__all__ if inspect.isfunction(value := getattr(frazil.api, name))]
+    returned = {word for one in functions for word in re.findall(r"\w+", one.__annotations__["return"])}
+
+    assert returned - words - {*frazil.api.__all__} == {"AbstractContextManager"}
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Tabel'"):
         frazil.Tabel  # noqa: B018 - looking is the test
+    with pytest.raises(AttributeError, match="no attribute 'Plam'"):
+        frazil.api.Plam  # noqa: B018
 
 
 def imported_by(code: str) -> set[str]:

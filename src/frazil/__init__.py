@@ -29,20 +29,34 @@ from frazil.errors import FrazilError
 
 if TYPE_CHECKING:
     from frazil import api
-    from frazil.api import load, run
+    from frazil.api import connect, load, run
     from frazil.runner.report.report import RunFailedError, RunReport
     from frazil.spec import (
+        Age,
         AuditLog,
         Column,
         Current,
+        Debezium,
         DmsFiles,
+        EmbeddedCatalog,
+        Evolution,
+        Freshness,
         Gold,
+        Handover,
         History,
+        JdbcCatalog,
         Lake,
+        Namespaces,
         Pipeline,
+        Postgres,
+        References,
         Retention,
+        RowCount,
         Rule,
+        ServiceCatalog,
+        Sharded,
         Snapshots,
+        Store,
         Table,
         Upkeep,
     )
@@ -50,23 +64,38 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Age",
     "AuditLog",
     "Column",
     "Current",
+    "Debezium",
     "DmsFiles",
+    "EmbeddedCatalog",
+    "Evolution",
     "FrazilError",
+    "Freshness",
     "Gold",
+    "Handover",
     "History",
+    "JdbcCatalog",
     "Lake",
+    "Namespaces",
     "Pipeline",
+    "Postgres",
+    "References",
     "Retention",
+    "RowCount",
     "Rule",
     "RunFailedError",
     "RunReport",
+    "ServiceCatalog",
+    "Sharded",
     "Snapshots",
+    "Store",
     "Table",
     "Upkeep",
     "api",
+    "connect",
     "load",
     "run",
 ]
@@ -75,6 +104,7 @@ __all__ = [
 _MODULES: Final = {
     "RunFailedError": "frazil.runner.report.report",
     "RunReport": "frazil.runner.report.report",
+    "connect": "frazil.api",
     "load": "frazil.api",
     "run": "frazil.api",
 }

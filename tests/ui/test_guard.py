@@ -1,4 +1,4 @@
-"""Who may ask the page for what."""
+"""Access to the page: hosts, links and cookies, methods, sites."""
 
 from __future__ import annotations
 

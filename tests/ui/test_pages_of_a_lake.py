@@ -1,4 +1,4 @@
-"""The pages on a lake: what they show, and that hostile values stay text."""
+"""The pages of a lake: shown values, and hostile values as text."""
 
 from __future__ import annotations
 

@@ -6,6 +6,10 @@ subclasses of :class:`frazil.FrazilError`. Importing this package is cheap: each
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from frazil.api.connection import Connection, TableRows, connect
 from frazil.api.declaring import (
     NewProject,
     SampleProject,
@@ -52,14 +56,67 @@ from frazil.runner.options import CaptureOptions, RunOptions, WatchOptions
 from frazil.serve.query.stop import Stop
 from frazil.testing.sample_files import SampleFiles
 
+if TYPE_CHECKING:
+    from frazil.bronze.read import Correction
+    from frazil.erase.report import EraseReport, TreatReport
+    from frazil.interop.spark_conf import SparkConf
+    from frazil.interop.trino_server import Trino
+    from frazil.plan.plan import Plan
+    from frazil.recover.catalog import Setback
+    from frazil.recover.doctor import Diagnosis
+    from frazil.runner.report.report import MaintainReport, RunReport
+    from frazil.serve.check.finding import Finding
+    from frazil.serve.check.rules import RuleTest
+    from frazil.serve.cuts import Cut
+    from frazil.serve.key import KeyStory
+    from frazil.serve.leftovers import Droppable
+    from frazil.serve.overview import Overview, TableBatch
+    from frazil.serve.quarantine import Quarantine
+    from frazil.serve.query.diff import Diff
+    from frazil.serve.query.query import Result
+    from frazil.serve.query.rows import MartRows
+    from frazil.serve.rollback import Rollback
+    from frazil.serve.schema import TableSchema
+    from frazil.sources.capture import Landed
+    from frazil.sources.postgres.database.discover import FoundTable
+    from frazil.spec.sql.select import Selection
+
 __all__ = [
     "CaptureOptions",
+    "Connection",
+    "Correction",
+    "Cut",
+    "Diagnosis",
+    "Diff",
+    "Droppable",
+    "EraseReport",
+    "Finding",
+    "FoundTable",
+    "KeyStory",
+    "Landed",
+    "MaintainReport",
+    "MartRows",
     "NewProject",
+    "Overview",
+    "Plan",
+    "Quarantine",
+    "Result",
+    "Rollback",
+    "RuleTest",
     "RunOptions",
+    "RunReport",
     "SampleFiles",
     "SampleProject",
+    "Selection",
+    "Setback",
+    "SparkConf",
     "Status",
     "Stop",
+    "TableBatch",
+    "TableRows",
+    "TableSchema",
+    "TreatReport",
+    "Trino",
     "Validation",
     "WatchOptions",
     "audit_trigger",
@@ -68,6 +125,7 @@ __all__ = [
     "check",
     "check_certificates",
     "check_source",
+    "connect",
     "cut",
     "cuts",
     "diff",
@@ -117,3 +175,39 @@ __all__ = [
     "write_csv",
     "write_parquet",
 ]
+
+_RETURNED: Final = {
+    "Correction": "frazil.bronze.read",
+    "Cut": "frazil.serve.cuts",
+    "Diagnosis": "frazil.recover.doctor",
+    "Diff": "frazil.serve.query.diff",
+    "Droppable": "frazil.serve.leftovers",
+    "EraseReport": "frazil.erase.report",
+    "Finding": "frazil.serve.check.finding",
+    "FoundTable": "frazil.sources.postgres.database.discover",
+    "KeyStory": "frazil.serve.key",
+    "Landed": "frazil.sources.capture",
+    "MaintainReport": "frazil.runner.report.report",
+    "MartRows": "frazil.serve.query.rows",
+    "Overview": "frazil.serve.overview",
+    "Plan": "frazil.plan.plan",
+    "Quarantine": "frazil.serve.quarantine",
+    "Result": "frazil.serve.query.query",
+    "Rollback": "frazil.serve.rollback",
+    "RuleTest": "frazil.serve.check.rules",
+    "RunReport": "frazil.runner.report.report",
+    "Selection": "frazil.spec.sql.select",
+    "Setback": "frazil.recover.catalog",
+    "SparkConf": "frazil.interop.spark_conf",
+    "TableBatch": "frazil.serve.overview",
+    "TableSchema": "frazil.serve.schema",
+    "TreatReport": "frazil.erase.report",
+    "Trino": "frazil.interop.trino_server",
+}
+"""Types that functions return, with their modules, which take time to import."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _RETURNED:
+        raise AttributeError(f"module 'frazil.api' has no attribute {name!r}")
+    return getattr(import_module(_RETURNED[name]), name)

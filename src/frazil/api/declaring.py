@@ -11,15 +11,13 @@ from frazil.errors import DeclarationError
 from frazil.testing.sample_files import SampleFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from frazil.recover.catalog import Setback
     from frazil.recover.doctor import Diagnosis
     from frazil.sources.capture import Looked
     from frazil.sources.dms.discover import Discovered
     from frazil.sources.postgres.database.discover import FoundTable
     from frazil.spec import Pipeline
-    from frazil.spec.sql.select import Selection
+    from frazil.spec.sql.select import Selection, Words
     from frazil.testing.generate import Generated
 
     Declaration: TypeAlias = Pipeline | Path | str
@@ -62,7 +60,7 @@ class Validation:
     warnings: tuple[str, ...]
 
 
-def init(folder: Path | str, *, source: Path | str | None = None, tables: Sequence[str] = ()) -> NewProject:
+def init(folder: Path | str, *, source: Path | str | None = None, tables: Words = ()) -> NewProject:
     """Create a project: a declaration, and sample files if no source is given.
 
     Args:
@@ -96,7 +94,9 @@ def init(folder: Path | str, *, source: Path | str | None = None, tables: Sequen
         raise DeclarationError("tables are chosen in a database only", hint="--from postgresql://… --tables orders")
     file = new_declaration(project)
     if of_server:
-        return _init_from_server(file, f"{source}", tables)
+        from frazil.spec.sql.select import words
+
+        return _init_from_server(file, f"{source}", words(tables))
     if source is None:
         files = SampleFiles(rows=1_000, batches=2, changes=100)
         _generate(file, project / "landing" / "orders", "./landing/orders", files)
@@ -134,7 +134,7 @@ def server_tables(source: str) -> tuple[FoundTable, ...]:
     return tuple(found(source, Path()))
 
 
-def _init_from_server(file: Path, source: str, wanted: Sequence[str]) -> NewProject:
+def _init_from_server(file: Path, source: str, wanted: tuple[str, ...]) -> NewProject:
     from frazil.sources.postgres.declaration import examined, postgres_declaration, server_tables, variable_of
     from frazil.spec.load.project import write_declaration
 
@@ -237,14 +237,14 @@ def repair(declaration: Declaration) -> tuple[str, ...]:
     return tuple(repair_catalog(load(declaration), dt.datetime.now(dt.UTC)))
 
 
-def selection(declaration: Declaration, select: Sequence[str] = ()) -> Selection:
+def selection(declaration: Declaration, select: Words = ()) -> Selection:
     """Return the source tables and aggregates that the words of ``--select`` name."""
     from frazil.spec.sql.select import selected
 
     return selected(load(declaration), select)
 
 
-def audit_trigger(log: str, tables: Sequence[str], *, rows: bool = False) -> str:
+def audit_trigger(log: str, tables: Words, *, rows: bool = False) -> str:
     """Return SQL that creates an audit log in PostgreSQL 14 or newer, with triggers on tables that write to it.
 
     Args:
@@ -253,5 +253,6 @@ def audit_trigger(log: str, tables: Sequence[str], *, rows: bool = False) -> str
         rows: also write the existing rows of the tables to the log, as inserts.
     """
     from frazil.sources.audit_log.trigger import audit_trigger as write
+    from frazil.spec.sql.select import words
 
-    return write(log, tables, rows=rows)
+    return write(log, words(tables), rows=rows)

@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING
 from frazil.api.declaring import load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from pyspark.sql import SparkSession
 
     from frazil.api.declaring import Declaration
     from frazil.erase.report import EraseReport, TreatReport, Wanted
     from frazil.spec import Pipeline
+    from frazil.spec.sql.select import Words
 
 
 def erase_preview(
     declaration: Declaration,
     table: str,
     *,
-    keys: Sequence[str] = (),
+    keys: Words = (),
     where: str | None = None,
     spark: SparkSession | None = None,
 ) -> EraseReport:
@@ -44,7 +45,7 @@ def erase(
     declaration: Declaration,
     table: str,
     *,
-    keys: Sequence[str] = (),
+    keys: Words = (),
     where: str | None = None,
     spark: SparkSession | None = None,
     tell: Callable[[str], None] = lambda _: None,
@@ -79,7 +80,7 @@ def unblock(
     declaration: Declaration,
     table: str,
     *,
-    keys: Sequence[str] = (),
+    keys: Words = (),
     where: str | None = None,
     spark: SparkSession | None = None,
 ) -> int:
@@ -169,7 +170,8 @@ def _refuse_leftovers(pipeline: Pipeline, table: str) -> None:
         )
 
 
-def _wanted(table: str, keys: Sequence[str], where: str | None) -> Wanted:
+def _wanted(table: str, keys: Words, where: str | None) -> Wanted:
     from frazil.erase.report import Wanted
+    from frazil.spec.sql.select import words
 
-    return Wanted(table=table, keys=tuple(keys), where=where)
+    return Wanted(table=table, keys=words(keys), where=where)

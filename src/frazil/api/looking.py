@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 from frazil.api.declaring import load
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from frazil.api.declaring import Declaration
     from frazil.serve.overview import Overview, TableBatch
     from frazil.serve.query.rows import MartRows
     from frazil.serve.query.stop import Stop
+    from frazil.spec.sql.select import Words
 
 
-def overview(declaration: Declaration, names: Sequence[str] | None = None) -> Overview:
+def overview(declaration: Declaration, names: Words | None = None) -> Overview:
     """Return a cheap look at source tables and aggregates, without rows and sources; starts no JVM.
 
     Args:
@@ -23,10 +22,11 @@ def overview(declaration: Declaration, names: Sequence[str] | None = None) -> Ov
         names: source tables, and aggregates as ``gold.<name>``; None for all.
     """
     from frazil.serve.overview import overview as look
+    from frazil.spec.sql.select import words
 
     pipeline = load(declaration)
     every = [*(table.name for table in pipeline.tables), *(f"gold.{gold.name}" for gold in pipeline.gold)]
-    return look(pipeline, frozenset(every if names is None else names))
+    return look(pipeline, frozenset(every if names is None else words(names)))
 
 
 def rows(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from frazil.serve.query.stop import Stop
     from frazil.serve.schema import TableSchema
     from frazil.serve.status import MadeStatus, TableStatus
+    from frazil.spec.sql.select import Words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +48,22 @@ class Status:
     open_run: OpenRun | None
     holder: Holder | None = None
 
+    def _repr_html_(self) -> str:
+        from frazil.spec.amount import counted, sized
+        from frazil.spec.notebook import html_lines, html_table
 
-def status(declaration: Declaration, *, select: Sequence[str] = ()) -> Status:
+        made = [*(mart for table in self.tables for mart in table.marts), *self.gold]
+        rows = [(one.name, one.batch, one.lag, one.rows, sized(one.size_bytes), one.committed_at) for one in made]
+        notes = [f"{one.table}: {counted(len(one.waiting), 'new file')}" for one in self.tables if one.waiting]
+        notes += [f"{one.table}: {one.trouble}" for one in self.tables if one.trouble]
+        notes += [f"{one.name}: {one.trouble}" for one in made if one.trouble]
+        failures = [failure for table in self.tables for failure in table.failures]
+        failures += [failure for one in self.gold for failure in one.failures]
+        notes += [f"{one.name} failed at {one.at}: [{one.code}] {one.message}" for one in failures]
+        return html_table(("table", "batch", "behind", "rows", "size", "committed"), rows) + html_lines(notes)
+
+
+def status(declaration: Declaration, *, select: Words = ()) -> Status:
     """Return the state of every table, what waits at its source, and what failed; starts no JVM.
 
     Args:
@@ -72,7 +87,7 @@ def status(declaration: Declaration, *, select: Sequence[str] = ()) -> Status:
 
 
 def check(
-    declaration: Declaration, *, select: Sequence[str] = (), listener: CheckListener | None = None
+    declaration: Declaration, *, select: Words = (), listener: CheckListener | None = None
 ) -> tuple[Finding, ...]:
     """Prove that the tables match their changes, see :func:`frazil.serve.check.check.check`; starts no JVM.
 
@@ -94,7 +109,7 @@ def check(
 
 
 def check_certificates(
-    declaration: Declaration, *, known: Sequence[str] = (), listener: CheckListener | None = None
+    declaration: Declaration, *, known: Words = (), listener: CheckListener | None = None
 ) -> tuple[Finding, ...]:
     """Prove that the lake matches its certificates, and that no certificate was changed or removed.
 
@@ -110,14 +125,15 @@ def check_certificates(
         NoLakeError: no table of the lake exists.
     """
     from frazil.serve.check.certificates import check_certificates as prove
+    from frazil.spec.sql.select import words
 
-    return tuple(prove(load(declaration), known=known, listener=listener))
+    return tuple(prove(load(declaration), known=words(known), listener=listener))
 
 
 def check_source(
     declaration: Declaration,
     *,
-    select: Sequence[str] = (),
+    select: Words = (),
     against: Path | str | None = None,
     listener: CheckListener | None = None,
 ) -> tuple[Finding, ...]:
@@ -144,7 +160,7 @@ def check_source(
     return tuple(compare(load(declaration), listener or Silent(), select=select, against=place))
 
 
-def not_compared(declaration: Declaration, *, select: Sequence[str] = ()) -> tuple[Finding, ...]:
+def not_compared(declaration: Declaration, *, select: Words = ()) -> tuple[Finding, ...]:
     """Return what :func:`check` does not prove: each table's source, and failures of its newest run.
 
     Args:
@@ -387,7 +403,7 @@ def read_corrections(declaration: Declaration, table: str, path: Path) -> tuple[
     return read(load(declaration), table, path)
 
 
-def test(declaration: Declaration, *, select: Sequence[str] = ()) -> tuple[RuleTest, ...]:
+def test(declaration: Declaration, *, select: Words = ()) -> tuple[RuleTest, ...]:
     """Test the rules of contracts on the rows of the marts, see :func:`frazil.serve.check.rules.test_rules`.
 
     Freshness is measured by this machine's clock.

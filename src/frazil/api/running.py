@@ -10,7 +10,7 @@ from frazil.catalog.lock import TURN_SECONDS
 from frazil.runner.options import CaptureOptions, RunOptions, WatchOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
     from threading import Event
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from frazil.serve.leftovers import Droppable
     from frazil.sources.capture import Landed
     from frazil.spec import Pipeline
+    from frazil.spec.sql.select import Words
 
 _RUN, _WATCH, _CAPTURE = RunOptions(), WatchOptions(), CaptureOptions()
 
@@ -41,12 +42,12 @@ def session(declaration: Declaration, *, short: bool = False, verbose: bool = Fa
     return spark_session(load(declaration), short=short, verbose=verbose)
 
 
-def plan(declaration: Declaration, *, select: Sequence[str] = (), rebuild: bool = False) -> Plan:
+def plan(declaration: Declaration, *, select: Words = (), rebuild: bool = False) -> Plan:
     """Return the plan of a run, without a JVM and without changing anything.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
-        select: names or patterns of tables, marts or aggregates; empty for all.
+        select: a name or pattern of tables, marts or aggregates, or several; empty for all.
         rebuild: plan to compute silver and marts from all of bronze.
 
     Returns:
@@ -71,7 +72,7 @@ def plan(declaration: Declaration, *, select: Sequence[str] = (), rebuild: bool 
     return replace(found, waiting=counts)
 
 
-def _plan(pipeline: Pipeline, select: Sequence[str], uncaptured: Mapping[str, FrazilError], *, rebuild: bool) -> Plan:
+def _plan(pipeline: Pipeline, select: Words, uncaptured: Mapping[str, FrazilError], *, rebuild: bool) -> Plan:
     from frazil.plan.plan import Plan
     from frazil.serve.tables.state import state
     from frazil.spec.check.check import check as check_declaration
@@ -86,7 +87,7 @@ def run(
     *,
     plan: Plan | None = None,
     spark: SparkSession | None = None,
-    select: Sequence[str] = (),
+    select: Words = (),
     rebuild: bool = False,
     options: RunOptions = _RUN,
 ) -> RunReport:
@@ -97,7 +98,7 @@ def run(
         plan: a plan to execute exactly; its own selection replaces ``select`` and ``rebuild``.
         spark: an existing session, such as a notebook's, which also plans the run. With None the run is planned without
             a JVM, and a session is started only if there is work to do.
-        select: names or patterns of tables, marts or aggregates; empty for all.
+        select: a name or pattern of tables, marts or aggregates, or several; empty for all.
         rebuild: compute silver and marts again from all of bronze.
         options: listener, failure handling and logging.
 
@@ -124,7 +125,7 @@ def _run(
     *,
     plan: Plan | None,
     spark: SparkSession | None,
-    select: Sequence[str],
+    select: Words,
     rebuild: bool,
     options: RunOptions,
 ) -> RunReport:
@@ -147,7 +148,7 @@ def _run(
         return work(pipeline, spark=spark, select=select, rebuild=rebuild, options=options)
 
 
-def _planned(pipeline: Pipeline, select: Sequence[str], options: RunOptions, *, rebuild: bool) -> Plan | None:
+def _planned(pipeline: Pipeline, select: Words, options: RunOptions, *, rebuild: bool) -> Plan | None:
     """Capture, and plan a run; None if only a JVM can read the catalog, so that the run plans itself."""
     from frazil.errors import SetupError, StorageError
     from frazil.runner.capture import capture_once
@@ -164,7 +165,7 @@ def rebuild(
     *,
     plan: Plan | None = None,
     spark: SparkSession | None = None,
-    select: Sequence[str] = (),
+    select: Words = (),
     options: RunOptions = _RUN,
 ) -> RunReport:
     """Compute silver, marts and aggregates again from bronze: :func:`run` with ``rebuild``.
@@ -229,9 +230,7 @@ def replay(
     return report
 
 
-def capture(
-    declaration: Declaration, stop: Event, *, select: Sequence[str] = (), options: CaptureOptions = _CAPTURE
-) -> int:
+def capture(declaration: Declaration, stop: Event, *, select: Words = (), options: CaptureOptions = _CAPTURE) -> int:
     """Land changes of databases and brokers as files, until ``stop`` is set. Starts no JVM, changes no lake.
 
     Every run captures before it plans; use this function for changes that must leave their server sooner.
@@ -257,9 +256,7 @@ def capture(
     return follow(pipeline, stop, select=select, options=options)
 
 
-def reload(
-    declaration: Declaration, tables: Sequence[str], *, listener: Listener | None = None
-) -> list[tuple[str, Landed]]:
+def reload(declaration: Declaration, tables: Words, *, listener: Listener | None = None) -> list[tuple[str, Landed]]:
     """Land all rows of captured tables again, at their place among the changes; the next run applies them.
 
     The run deletes keys that the table no longer has, and opens versions for rows that differ. Equal rows change no
@@ -280,10 +277,11 @@ def reload(
     """
     from frazil.runner.capture import reload as reload_tables
     from frazil.spec.check.check import check as check_declaration
+    from frazil.spec.sql.select import words
 
     pipeline = load(declaration)
     check_declaration(pipeline)
-    return reload_tables(pipeline, tables, listener)
+    return reload_tables(pipeline, words(tables), listener)
 
 
 def watch(
@@ -291,7 +289,7 @@ def watch(
     stop: Event,
     *,
     spark: SparkSession | None = None,
-    select: Sequence[str] = (),
+    select: Words = (),
     options: WatchOptions = _WATCH,
 ) -> int:
     """Run whenever files arrive, until ``stop`` is set; the run in progress is finished first.
@@ -322,7 +320,7 @@ def maintain(
     declaration: Declaration,
     *,
     spark: SparkSession | None = None,
-    select: Sequence[str] = (),
+    select: Words = (),
     wait_seconds: float = TURN_SECONDS,
 ) -> tuple[MaintainReport, ...]:
     """Compact files, expire snapshots, remove orphan files and compute statistics.
@@ -346,12 +344,13 @@ def maintain(
     return tuple(work(pipeline, lake_session(spark, pipeline), select=select, wait_seconds=wait_seconds))
 
 
-def droppable(declaration: Declaration, select: Sequence[str] = ()) -> tuple[Droppable, ...]:
+def droppable(declaration: Declaration, select: Words = ()) -> tuple[Droppable, ...]:
     """Return the leftover tables of earlier declarations, or the tables that match ``select``; remove nothing."""
     from frazil.serve.leftovers import chosen, leftovers
+    from frazil.spec.sql.select import words
 
     pipeline = load(declaration)
-    return tuple(chosen(pipeline, select) if select else leftovers(pipeline))
+    return tuple(chosen(pipeline, words(select)) if select else leftovers(pipeline))
 
 
 def drop(

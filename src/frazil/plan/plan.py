@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Self
 from frazil.errors import Failure, SetupError, StorageError, worst_exit
 from frazil.gold.template import tables_of
 from frazil.plan.build import build
-from frazil.plan.explain import as_values
+from frazil.plan.explain import as_values, explain
 from frazil.silver.evolution import later_fields
 from frazil.sources.kinds import captures_of
 from frazil.spec.amount import counted
 from frazil.spec.contract import on_new_column
+from frazil.spec.notebook import html_lines
 from frazil.spec.sql.gold_order import upstream_gold
 from frazil.steps import FoldChanges, Ingest, Normalize, UpdateMart
 
@@ -148,6 +149,11 @@ class Plan:
             "errors": [asdict(failure) for failure in self.errors],
             "exit_code": self.exit_code,
         }
+
+    def _repr_html_(self) -> str:
+        notes = [f"{name}: {text}" for name, texts in self.warnings.items() for text in texts]
+        steps = [*map(explain, self.steps)] or ["nothing to do"]
+        return html_lines([*steps, *notes, *map(str, self.errors)])
 
 
 def gold_left(pipeline: Pipeline, selection: Selection, failed: set[str]) -> dict[str, str]:

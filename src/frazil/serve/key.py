@@ -17,6 +17,7 @@ from frazil.serve.tables.layers import layers
 from frazil.serve.tables.manifests import verify_manifests
 from frazil.serve.tables.tables import tables
 from frazil.silver.baseline import baseline_of
+from frazil.spec.notebook import html_lines, html_table
 from frazil.spec.pii import stored_keys
 from frazil.spec.sql.select import source_table
 
@@ -98,6 +99,31 @@ class KeyStory:
     def is_known(self) -> bool:
         """Whether the lake holds any record, change or row of the key."""
         return bool(self.records or self.changes or any(self.marts.values()))
+
+    def _repr_html_(self) -> str:
+        fields = [*dict.fromkeys(name for record in self.records for name in record.fields)]
+        columns = [*dict.fromkeys(name for change in self.changes for name in change.values)]
+        records = [
+            (one.file, one.row, one.batch, one.op, *map(one.fields.get, fields), _why(one)) for one in self.records
+        ]
+        changes = [
+            (", ".join(one.marks) or one.kind, one.batch, one.file, one.row, *(one.values.get(c, "·") for c in columns))
+            for one in self.changes
+        ]
+        key = ", ".join(f"{name} = {value}" for name, value in self.key.items())
+        parts = [
+            html_lines([f"{self.table} where {key}"]),
+            html_table(("file", "row", "batch", "op", *fields, "quarantined"), records, title="records (bronze)"),
+            html_table(("change", "batch", "file", "row", *columns), changes, title="changes in order (silver)"),
+        ]
+        for name, rows in self.marts.items():
+            if rows:
+                parts.append(html_table([*rows[0]], [[*row.values()] for row in rows], title=name))
+        return "".join((*parts, html_lines(self.notes)))
+
+
+def _why(record: KeyRecord) -> str:
+    return f"{record.quarantine['reason']}" if record.quarantine else "a correction" if record.is_correction else ""
 
 
 def explain_key(pipeline: Pipeline, table: str, key_values: Mapping[str, str] | Sequence[str]) -> KeyStory:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from frazil.spec.model.column import Column
-from frazil.spec.model.kinds import AuditLog, Debezium, DmsFiles, Handover, Postgres, Snapshots
+from frazil.spec.model.evolution import Evolution
+from frazil.spec.model.kinds import AuditLog, Debezium, DmsFiles, Handover, Postgres, Sharded, Snapshots
 from frazil.spec.model.mart import Current, Gold, History
 from frazil.spec.model.pipeline import (
     CATALOG,
@@ -18,6 +19,7 @@ from frazil.spec.model.pipeline import (
     Upkeep,
 )
 from frazil.spec.model.rule import Age, Freshness, References, RowCount, Rule
+from frazil.spec.model.stores import Store
 
 __all__ = [
     "CATALOG",
@@ -28,6 +30,7 @@ __all__ = [
     "Debezium",
     "DmsFiles",
     "EmbeddedCatalog",
+    "Evolution",
     "Freshness",
     "Gold",
     "Handover",
@@ -42,7 +45,9 @@ __all__ = [
     "RowCount",
     "Rule",
     "ServiceCatalog",
+    "Sharded",
     "Snapshots",
+    "Store",
     "Table",
     "Upkeep",
 ]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from frazil.errors import Failure, FrazilError, worst_exit
 from frazil.spec.amount import counted
+from frazil.spec.notebook import html_lines, html_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -179,6 +180,24 @@ class RunReport:
         """Return the report as plain values, for JSON."""
         errors = [asdict(failure) for failure in self.errors]
         return {**asdict(self), "errors": errors, "exit_code": self.exit_code}
+
+    def _repr_html_(self) -> str:
+        names = ("table", "outcome", "inserted", "updated", "deleted", "late", "written", "strategy", "seconds")
+        rows: list[tuple[object, ...]] = []
+        for table in self.tables:
+            rows += [
+                (one.mart, table.outcome, *_counts(one), one.strategy, f"{one.seconds:.1f}") for one in table.marts
+            ] or [(table.table, table.outcome, *("",) * 6, f"{table.seconds:.1f}")]
+        rows += [
+            (f"gold.{one.name}", one.outcome, *("",) * 4, one.rows, one.strategy, f"{one.seconds:.1f}")
+            for one in self.gold
+        ]
+        notes = [*self.warnings, *(f"{one.table}: {text}" for one in self.tables for text in one.warnings)]
+        return html_table(names, rows, title=f"run {self.run_id}") + html_lines([*notes, *map(str, self.errors)])
+
+
+def _counts(mart: MartReport) -> tuple[int, ...]:
+    return (mart.inserted, mart.updated, mart.deleted, mart.late, mart.rows)
 
 
 class RunFailedError(FrazilError):

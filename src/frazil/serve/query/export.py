@@ -1,4 +1,4 @@
-"""Results of queries as CSV and Parquet files, written batch by batch with exact values."""
+"""Results of queries as CSV and Parquet files, written batch by batch with exact values, and whole tables as Arrow."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from frazil.duck.sql import identifier
 from frazil.serve.query.plain import json_text, plain
 from frazil.serve.query.query import QueryError, asked, distinct, rows_of
 
@@ -95,6 +96,21 @@ _FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 def _guarded_field(value: Any) -> str:
     return _field(f"'{value}" if isinstance(value, str) and value.lstrip(" ").startswith(_FORMULAS) else value)
+
+
+def read_table(pipeline: Pipeline, name: str, as_of: str | None = None) -> pa.Table:
+    """Return all rows of a table, without a detour over Python values.
+
+    Args:
+        pipeline: the declaration.
+        name: such as ``marts.orders``; without a layer, as :func:`frazil.serve.query.query.query` finds it.
+        as_of: a point in the past; None for now.
+
+    Raises:
+        QueryError: no such table.
+    """
+    with asked(pipeline, f"SELECT * FROM {identifier(*name.split('.'))}", as_of=as_of) as relation:
+        return relation.to_arrow_table()
 
 
 def _field(value: Any) -> str:

@@ -17,17 +17,23 @@ from frazil.catalog.trouble import translate_error, translated
 from frazil.duck.database import confine, open_database
 from frazil.duck.sql import identifier, literal, scan
 from frazil.errors import DeclarationError
-from frazil.serve.query.plain import json_text
+from frazil.serve.query.arrow import NoArrowError, arrow_of, pandas_of, polars_of
+from frazil.serve.query.plain import json_text, plain
 from frazil.serve.query.stop import Stop
 from frazil.serve.tables.as_of import snapshots_at
 from frazil.serve.tables.manifests import verify_manifests
 from frazil.serve.tables.tables import tables
 from frazil.spec import CATALOG
 from frazil.spec.contract import added_columns
+from frazil.spec.notebook import html_lines, html_table
 from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
 
     from frazil.catalog.catalogs import Located
     from frazil.spec import Pipeline
@@ -36,6 +42,9 @@ _ZONED: Final = "TIMESTAMP WITH TIME ZONE"
 _LOCAL: Final = "TIMESTAMP"
 
 Rows = list[tuple[Any, ...]]
+
+_SHOWN: Final = 50
+"""Rows that a notebook shows."""
 
 
 class QueryError(DeclarationError):
@@ -57,6 +66,31 @@ class Result:
     columns: tuple[str, ...]
     types: tuple[str, ...]
     rows: Rows
+
+    def to_arrow(self) -> pa.Table:
+        """Return the rows as an Arrow table, with the types that DuckDB gives them.
+
+        Raises:
+            QueryError: Arrow has no such type, or cannot hold a value.
+        """
+        try:
+            return arrow_of(self.columns, self.types, self.rows)
+        except NoArrowError as error:
+            hint = "cast the column to VARCHAR, DECIMAL or TIMESTAMP"
+            raise QueryError(f"Arrow cannot hold this result: {error}", hint=hint) from error
+
+    def df(self) -> pd.DataFrame:
+        """Return the rows as a pandas frame with Arrow's types."""
+        return pandas_of(self.to_arrow())
+
+    def pl(self) -> pl.DataFrame:
+        """Return the rows as a Polars frame."""
+        return polars_of(self.to_arrow())
+
+    def _repr_html_(self) -> str:
+        shown = [[value if value is None else plain(value) for value in row] for row in self.rows[:_SHOWN]]
+        more = [f"{len(self.rows) - _SHOWN:,} more rows"] if self.rows[_SHOWN:] else []
+        return html_table(self.columns, shown) + html_lines(more)
 
 
 def query(

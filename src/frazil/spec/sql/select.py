@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from frazil.errors import DeclarationError
 from frazil.spec.sql.gold_order import marts_of, upstream_gold
@@ -33,7 +33,16 @@ class Selection:
     gold: tuple[str, ...] = ()
 
 
-def selected(pipeline: Pipeline, select: Sequence[str]) -> Selection:
+Words: TypeAlias = "str | Sequence[str]"
+"""One word or several; in Python, a text is a sequence of its letters."""
+
+
+def words(given: Words) -> tuple[str, ...]:
+    """Return one word or several as a tuple of words."""
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def selected(pipeline: Pipeline, select: Words) -> Selection:
     """Return the source tables and aggregates of a selection.
 
     A word is the name of a table, mart or aggregate, with or without its layer (``marts.hosts``), or a pattern with
@@ -45,6 +54,7 @@ def selected(pipeline: Pipeline, select: Sequence[str]) -> Selection:
     Raises:
         UnknownSelectionError: a word matches nothing, or nothing is left.
     """
+    select = words(select)
     names = _names(pipeline)
     wanted = [word for word in select if not word.startswith(_NOT)]
     out, out_gold = _named(pipeline, [word.removeprefix(_NOT) for word in select if word.startswith(_NOT)], names)
