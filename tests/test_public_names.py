@@ -6,6 +6,7 @@ import inspect
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -103,3 +104,14 @@ def test_a_command_waits_for_no_other_command() -> None:
     """``frazil test`` needs DuckDB, ``frazil init`` does not."""
     name_one = "from frazil.cli.main import app; from typer.testing import CliRunner; "
     assert imported_by(name_one + "CliRunner().invoke(app, ['init', '--help'])") <= {"typer", "pydantic"}
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["integrations/airflow/pyproject.toml", "integrations/dbt/dbt_project.yml", "integrations/aws/glue_job.json"],
+)
+def test_the_integrations_have_the_version_of_the_package(file: str) -> None:
+    text = (Path(__file__).parents[1] / file).read_text(encoding="utf-8")
+
+    found = re.findall(r"^version(?: = |: )\"?([\d.]+)|frazil-([\d.]+)-py3", text, re.MULTILINE)
+    assert {"".join(one) for one in found} == {frazil.__version__}

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from frazil.cli import console
 from frazil.cli.grid import fitted
-from frazil.cli.progress import CheckProgress
+from frazil.cli.progress import CheckProgress, Progress
 from frazil.cli.prove.check import show_proofs
 from frazil.serve.check.finding import Finding
 from frazil.serve.query.query import is_star
@@ -148,3 +149,15 @@ def test_with_json_nothing_is_said_on_the_way(capsys: pytest.CaptureFixture[str]
         shown.began("t", "count the records")
 
     assert capsys.readouterr().err == ""
+
+
+def test_the_seconds_of_a_step_go_on_between_two_events() -> None:
+    now, terminal = [0.0], Console(width=80)
+    shown = Progress(first=None, clock=lambda: now[0])
+    shown.began("orders", "normalize")
+
+    now[0] = 12.0
+    with terminal.capture() as said:
+        terminal.print(shown._grid())
+
+    assert " ".join(said.get().split()[1:]) == "orders normalize 12 s"

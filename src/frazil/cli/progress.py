@@ -55,12 +55,22 @@ class _OnTerminal:
 class Progress(_OnTerminal):
     """A listener that shows a run to people. Use it as a context manager around the run."""
 
-    def __init__(self, *, quiet: bool = False, first: str | None = "plan and start Spark") -> None:
-        self._quiet = quiet or out.quiet
-        live = Live(console=err, transient=True, refresh_per_second=8) if err.is_terminal and not self._quiet else None
+    def __init__(
+        self,
+        *,
+        quiet: bool = False,
+        first: str | None = "plan and start Spark",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._quiet, self._clock = quiet or out.quiet, clock
+        self._spinner = Spinner("dots")
+        live = None
+        if err.is_terminal and not self._quiet:
+            # Drawn at each refresh, so that the seconds go on between two events.
+            live = Live(console=err, transient=True, refresh_per_second=8, get_renderable=self._grid)
         super().__init__(live)
         self._lock = threading.Lock()
-        self._now: dict[str, tuple[str, str, float]] = {"": (first, "", time.monotonic())} if first else {}
+        self._now: dict[str, tuple[str, str, float]] = {"": (first, "", self._clock())} if first else {}
         self._said: dict[str, float] = {}
 
     def planned(self, steps: Sequence[Step]) -> None:
@@ -74,15 +84,15 @@ class Progress(_OnTerminal):
     def began(self, table: str, what: str) -> None:
         """Show the current step of a table."""
         with self._lock:
-            self._now[table] = (what, "", time.monotonic())
-            self._said[table] = time.monotonic()
+            self._now[table] = (what, "", self._clock())
+            self._said[table] = self._clock()
         if not self._live and not self._quiet:
             err.print(f"{table}: {what}", markup=False)
         self._draw()
 
     def progressed(self, table: str, how_far: str) -> None:
         """Show the progress of a table's step; plain lines are at least ten seconds apart."""
-        now = time.monotonic()
+        now = self._clock()
         with self._lock:
             what, _, since = self._now.get(table, ("", "", now))
             self._now[table] = (what, how_far, since)
@@ -100,15 +110,18 @@ class Progress(_OnTerminal):
         self._draw()
 
     def _draw(self) -> None:
-        if not self._live:
-            return
+        if self._live:
+            self._live.refresh()
+
+    def _grid(self) -> Grid:
         grid = Grid.grid(padding=(0, 1))
         with self._lock:
-            for table, (what, how_far, since) in self._now.items():
-                seconds = f"{time.monotonic() - since:.0f} s"
-                texts = Text(what), Text(how_far), Text(seconds, style="dim")
-                grid.add_row(Spinner("dots"), Text(table, style="bold"), *texts)
-        self._live.update(grid)
+            now = [*self._now.items()]
+        for table, (what, how_far, since) in now:
+            seconds = f"{self._clock() - since:.0f} s"
+            texts = Text(what), Text(how_far), Text(seconds, style="dim")
+            grid.add_row(self._spinner, Text(table, style="bold"), *texts)
+        return grid
 
 
 _SECONDS_BETWEEN_LINES = 10

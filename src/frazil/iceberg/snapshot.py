@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from frazil.errors import HistoryChangedError
+from frazil.errors import HistoryChangedError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -17,6 +17,11 @@ _SPARK_NAMES: Final = {"long": "bigint", "timestamptz": "timestamp", "timestamp"
 
 BOOKMARK = "frazil.bookmark"
 """Key of the snapshot summary. One snapshot carries rows and bookmark, so they always agree (ONCE)."""
+LAKE_FORMAT: Final = 1
+"""Version of what the tables of a lake and their bookmarks mean, kept in every bookmark as ``format``.
+
+It grows when an older Frazil would misread a lake. A bookmark without it is of version 1.
+"""
 RUN_BRANCH: Final = "frazil_run_"
 """Prefix of the branch that a run writes to until it publishes."""
 
@@ -111,7 +116,7 @@ def table_snapshot(
     return replace(
         table,
         snapshot_id=newest["snapshot-id"],
-        bookmark=json.loads(at["summary"][BOOKMARK]) if at else {},
+        bookmark=read_bookmark(at["summary"][BOOKMARK]) if at else {},
         altered=altered(at.get("schema-id")) if at else {},
         summary=newest.get("summary", {}),
         manifest_list=newest.get("manifest-list"),
@@ -175,6 +180,35 @@ def _spark_type(kind: str | Mapping[str, Any]) -> str:
     if kind["type"] == "map":
         return f"map<{_spark_type(kind['key'])},{_spark_type(kind['value'])}>"
     return f"struct<{','.join(f'{name}:{inner}' for name, inner in spark_columns(kind['fields']).items())}>"
+
+
+def bookmark_text(bookmark: Mapping[str, Any]) -> str:
+    """Return a bookmark as JSON for a snapshot's summary, with the version of the lake."""
+    # Not sorted: bronze's fields are in the order of their first appearance.
+    return json.dumps({**bookmark, "format": LAKE_FORMAT}, separators=(",", ":"))
+
+
+def read_bookmark(text: str) -> dict[str, Any]:
+    """Return the bookmark of a snapshot's summary, without the version of the lake.
+
+    Raises:
+        NewerLakeError: a newer Frazil wrote it.
+    """
+    found: dict[str, Any] = json.loads(text)
+    version = found.pop("format", 1)
+    if version > LAKE_FORMAT:
+        raise NewerLakeError(
+            f"the lake has format {version}, and this Frazil knows formats up to {LAKE_FORMAT}",
+            hint="pip install --upgrade frazil: a newer version wrote this lake",
+        )
+    return found
+
+
+class NewerLakeError(StorageError):
+    """A newer version of Frazil wrote the lake, in a format that this one does not know."""
+
+    code = "FZ312"
+    retryable = False
 
 
 class BookmarkLostError(HistoryChangedError):

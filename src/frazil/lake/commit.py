@@ -6,7 +6,6 @@ the bookmark was read, the commit is refused, and the later run stops with exit 
 
 from __future__ import annotations
 
-import json
 import uuid
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +17,7 @@ from frazil.catalog.trouble import translate_error
 from frazil.errors import BusyError, FrazilError
 from frazil.iceberg.clock import verify_clock
 from frazil.iceberg.durable import make_table_durable
-from frazil.iceberg.snapshot import BOOKMARK, RUN_BRANCH, TableSnapshot, table_snapshot
+from frazil.iceberg.snapshot import BOOKMARK, RUN_BRANCH, TableSnapshot, bookmark_text, table_snapshot
 from frazil.lake.heads import head
 from frazil.lake.row_delta import RowDelta, stage_row_delta, takes_row_deltas
 from frazil.older_spark import writes_nulls
@@ -303,9 +302,3 @@ def came_second(path: tuple[str, ...]) -> BusyError:
         f"{'.'.join(path[1:])}: another run published first; nothing of this batch is visible",
         hint="run again: it takes up where the other run ended",
     )
-
-
-def bookmark_text(bookmark: Mapping[str, Any]) -> str:
-    """Return a bookmark as JSON for a snapshot's summary."""
-    # Not sorted: bronze's fields are in the order of their first appearance.
-    return json.dumps(dict(bookmark), separators=(",", ":"))

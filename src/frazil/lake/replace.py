@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.iceberg.clock import verify_clock
 from frazil.iceberg.durable import make_table_durable
-from frazil.iceberg.snapshot import BOOKMARK, TableSnapshot
-from frazil.lake.commit import RUN_ID, bookmark_text, came_second, refused_as_second
+from frazil.iceberg.snapshot import BOOKMARK, TableSnapshot, bookmark_text
+from frazil.lake.commit import RUN_ID, came_second, refused_as_second
 from frazil.lake.heads import head
 from frazil.lake.tables import set_sort_order
 from frazil.spark.gateway import append_staged, java_class, java_table

@@ -10,6 +10,7 @@ from frazil import api
 from frazil.cli.console import confirm, error_exit, out, print_json
 from frazil.cli.grid import grid
 from frazil.cli.options import AsJson, Select, Verbose, Where, Yes
+from frazil.cli.progress import Progress
 from frazil.spec.amount import counted
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ def drop(
         if found:
             if not yes:
                 confirm(_question(found), "nothing was dropped")
-            api.drop(pipeline, found, spark=api.session(pipeline, short=True, verbose=verbose))
+            with Progress(quiet=as_json, first="start Spark and drop"):
+                api.drop(pipeline, found, spark=api.session(pipeline, short=True, verbose=verbose))
         if as_json:
             print_json([asdict(table) for table in found])
         else:

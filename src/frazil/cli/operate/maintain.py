@@ -8,6 +8,7 @@ from pathlib import Path
 from frazil import api
 from frazil.cli.console import error_exit, print_json
 from frazil.cli.options import AsJson, Select, Verbose, Where
+from frazil.cli.progress import Progress
 from frazil.cli.reporting import show_maintained
 
 
@@ -19,7 +20,8 @@ def maintain(path: Where = Path(), *, select: Select = None, as_json: AsJson = F
     with error_exit(as_json=as_json, verbose=verbose):
         pipeline = api.load(path)
         api.selection(pipeline, select or ())  # reports a wrong word before Java starts
-        done = api.maintain(pipeline, spark=api.session(pipeline, verbose=verbose), select=select or ())
+        with Progress(quiet=as_json, first="start Spark and maintain the tables"):
+            done = api.maintain(pipeline, spark=api.session(pipeline, verbose=verbose), select=select or ())
         if as_json:
             print_json([asdict(report) for report in done])
         else:

@@ -11,6 +11,7 @@ from frazil import api
 from frazil.cli.console import confirm, error_exit, out, print_json
 from frazil.cli.grid import grid
 from frazil.cli.options import AsJson, OneTable, Verbose, Where, Yes, one_of
+from frazil.cli.progress import Progress
 from frazil.spec.amount import counted
 
 
@@ -44,7 +45,8 @@ def rollback(
             if not yes:
                 count = counted(len(found.moves), "table")
                 confirm(f"Roll {count} back to {found.to}? The next run brings them up to date.", "nothing was changed")
-            api.rollback(pipeline, found, spark=api.session(pipeline, short=True, verbose=verbose))
+            with Progress(quiet=as_json, first="start Spark and roll back"):
+                api.rollback(pipeline, found, spark=api.session(pipeline, short=True, verbose=verbose))
         if as_json:
             from frazil.serve.query.plain import plain  # noqa: PLC0415
 

@@ -12,6 +12,7 @@ from frazil import api
 from frazil.cli.console import as_value, confirm, err, error_exit, out, print_json
 from frazil.cli.grid import grid
 from frazil.cli.options import AsJson, OneTable, Verbose, Where, Yes, local, one_of
+from frazil.cli.progress import Progress
 from frazil.errors import DeclarationError
 from frazil.spec.amount import counted
 
@@ -63,11 +64,9 @@ def erase(
                 )
             _treat(pipeline, table, yes=yes, as_json=as_json, verbose=verbose)
             return
-        asked: dict[str, Any] = {
-            "keys": keys,
-            "where": where,
-            "spark": api.session(pipeline, verbose=verbose),
-        }
+        with Progress(quiet=as_json, first="start Spark"):
+            spark = api.session(pipeline, verbose=verbose)
+        asked: dict[str, Any] = {"keys": keys, "where": where, "spark": spark}
         if unblock:
             if not yes:
                 confirm("Accept records of these keys again?", "nothing was unblocked")
@@ -76,7 +75,9 @@ def erase(
             return
         if not yes:
             if not as_json:
-                show_erase(api.erase_preview(pipeline, table, **asked))
+                with Progress(first="search every layer for the keys"):
+                    preview = api.erase_preview(pipeline, table, **asked)
+                show_erase(preview)
             confirm("Erase? It cannot be undone, not even by a rollback.", "nothing was erased")
         _erase(pipeline, table, asked, as_json=as_json)
 
