@@ -114,3 +114,29 @@ def test_a_download_guards_formulas(page: TestClient) -> None:
 
     assert [*csv.reader(StringIO(answer.text))] == [["id", "name", "less", "at"], ["7", "'=1+1", "-1", "'@x"]]
     assert "attachment" in answer.headers["content-disposition"]
+
+
+def test_the_story_of_a_key_is_drawn_with_its_late_change(page: TestClient) -> None:
+    shown = page.get("/tables/items/keys", params={"k": "1"}).text
+
+    assert shown.count('class="link late"') == 2  # one in the legend
+    assert 'id="square"' in shown
+    assert "1.30" in shown
+    assert "***" not in shown
+    assert page.get("/tables/items/keys", params={"k": "one"}).status_code == 400
+    assert "nothing of this key" in page.get("/tables/items/keys", params={"k": "77"}).text
+
+
+def test_quarantine_marks_the_wrong_value(page: TestClient) -> None:
+    shown = page.get("/quarantine", params={"table": "items"}).text
+
+    assert "<mark>four</mark>" in shown
+    assert "items" in page.get("/quarantine").text
+    assert "<mark>" not in page.get("/quarantine", params={"table": "items", "rule": "null_key"}).text
+
+
+def test_late_changes_are_a_heat_map(page: TestClient) -> None:
+    shown = page.get("/late").text
+
+    assert "7 changes" not in shown  # each day has its own cell
+    assert 'class="heat h' in shown

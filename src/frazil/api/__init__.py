@@ -26,7 +26,7 @@ from frazil.api.declaring import (
     validate,
 )
 from frazil.api.erasing import erase, erase_preview, treat, treat_preview, unblock
-from frazil.api.looking import batches, overview, rows
+from frazil.api.looking import batches, late_changes, overview, rows
 from frazil.api.reading import (
     Status,
     check,
@@ -139,6 +139,7 @@ __all__ = [
     "generate",
     "init",
     "key",
+    "late_changes",
     "load",
     "maintain",
     "not_compared",

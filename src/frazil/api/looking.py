@@ -8,6 +8,7 @@ from frazil.api.declaring import load
 
 if TYPE_CHECKING:
     from frazil.api.declaring import Declaration
+    from frazil.serve.late import LateCell
     from frazil.serve.overview import Overview, TableBatch
     from frazil.serve.query.rows import MartRows
     from frazil.serve.query.stop import Stop
@@ -62,3 +63,15 @@ def batches(declaration: Declaration, table: str, *, limit: int = 20) -> tuple[T
 
     pipeline = load(declaration)
     return look(pipeline, source_table(pipeline, table).name, limit=limit)
+
+
+def late_changes(declaration: Declaration, table: str) -> tuple[LateCell, ...]:
+    """Return the changes of a table by day of event and day of arrival, see :func:`frazil.serve.late.late_changes`.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        table: a source table, or one of its marts.
+    """
+    from frazil.serve.late import late_changes as look
+
+    return look(load(declaration), table)

@@ -284,13 +284,22 @@ def key(declaration: Declaration, table: str, values: Mapping[str, str] | Sequen
     return explain_key(load(declaration), table, values)
 
 
-def quarantine(declaration: Declaration, table: str | None = None, *, limit: int = 20) -> Quarantine:
+def quarantine(
+    declaration: Declaration,
+    table: str | None = None,
+    *,
+    limit: int = 20,
+    rule: str | None = None,
+    after: tuple[int, str, int] | None = None,
+) -> Quarantine:
     """Return the contents of the quarantine, see :func:`frazil.serve.quarantine.quarantine`; starts no JVM.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
         table: a source table, for its rules and records; None for the broken rules of all tables.
         limit: maximum number of records.
+        rule: only records that break this rule; None for all.
+        after: batch, file and row of the last record of the page before; None for the first page.
 
     Raises:
         UnknownSelectionError: the source table does not exist.
@@ -298,7 +307,7 @@ def quarantine(declaration: Declaration, table: str | None = None, *, limit: int
     """
     from frazil.serve.quarantine import quarantine as look
 
-    return look(load(declaration), table, limit=limit)
+    return look(load(declaration), table, limit=limit, rule=rule, after=after)
 
 
 def export(declaration: Declaration, what: Literal["dbt", "odcs"]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -11,7 +12,7 @@ from frazil.bronze import record as r
 from frazil.catalog.trouble import translated
 from frazil.duck.database import connect
 from frazil.duck.sql import identifier
-from frazil.serve.check.fold import in_order
+from frazil.serve.check.fold import TIME, in_order, time_of
 from frazil.serve.query.query import QueryError, result_of
 from frazil.serve.tables.layers import layers
 from frazil.serve.tables.manifests import verify_manifests
@@ -42,6 +43,7 @@ class KeyRecord:
         fields: its fields, as text.
         quarantine: rule, reason, column and raw text, if it is in quarantine.
         is_correction: a person's correction of the record at the same file and row.
+        arrived_at: when Frazil ingested it, in UTC.
     """
 
     file: str
@@ -51,6 +53,7 @@ class KeyRecord:
     fields: Row
     quarantine: Row | None
     is_correction: bool = False
+    arrived_at: dt.datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +67,7 @@ class KeyChange:
         values: columns of the contract that the change carries.
         marks: ``winner``, the last in order, or ``superseded``; ``delete``; ``late`` if a newer change came
             in an earlier batch; ``repeated`` if an older change has the same kind, sequence and values.
+        at: its event time, else the time that the source gives it; None if it has neither.
     """
 
     kind: str
@@ -73,6 +77,7 @@ class KeyChange:
     batch: int
     values: Row
     marks: tuple[Mark, ...]
+    at: dt.datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,6 +247,7 @@ class _Teller:
                 batch=record[r.BATCH],
                 op=record[op] if op else None,
                 is_correction=record[r.KIND] == r.CORRECTED,
+                arrived_at=record[r.ARRIVED_AT],
                 fields={
                     name: text
                     for name, text in record.items()
@@ -270,7 +276,10 @@ class _Teller:
     def _changes(self) -> list[KeyChange]:
         here = self._here
         order = in_order(here.table.sequence_by)
-        found = self._rows(f"SELECT * FROM {here.changes.rows} WHERE {self._is_key} ORDER BY {order}", self._texts)
+        source = [r.SOURCE_TIME] if r.SOURCE_TIME in here.changes.snapshot.columns else []
+        time = f"coalesce({', '.join([time_of(here), *source])})"
+        sql = f"SELECT *, {time} AS {TIME} FROM {here.changes.rows} WHERE {self._is_key} ORDER BY {order}"
+        found = self._rows(sql, self._texts)
         seen: list[tuple[Row, Any]] = []
         changes = []
         for place, change in enumerate(found):
@@ -294,6 +303,7 @@ class _Teller:
                     batch=change[r.BATCH],
                     values={name: value for name, value in content[0].items() if known is None or name in known},
                     marks=tuple(marks),
+                    at=change[TIME] if isinstance(change[TIME], dt.datetime) else None,
                 )
             )
         return changes

@@ -32,7 +32,7 @@ _RUNS_READ: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """What a run did to a table: ``outcome`` is as the run's report has it, ``error`` its first error."""
+    """Result of a run for a table: ``outcome`` is as the run's report has it, ``error`` its first error."""
 
     run_id: str
     at: dt.datetime
@@ -217,7 +217,7 @@ def _met(event: Event) -> Iterator[tuple[str, RunResult]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MartCommit:
-    """What one run wrote to one mart or aggregate; counts are None where the run does not say them."""
+    """Counts of one run for one mart or aggregate; counts are None where the run does not say them."""
 
     name: str
     strategy: str | None
@@ -230,7 +230,7 @@ class MartCommit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableBatch:
-    """What one run wrote of one source table, newest run first.
+    """Counts of one run for one source table.
 
     Attributes:
         run_id, at: the run, and its end in UTC.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from frazil.bronze import record as r
 from frazil.catalog.catalogs import NoLakeError
@@ -79,13 +79,26 @@ class Quarantine:
     records: tuple[QuarantinedRecord, ...] = ()
 
 
-def quarantine(pipeline: Pipeline, table: str | None = None, *, limit: int = 20) -> Quarantine:
+Place: TypeAlias = tuple[int, str, int]
+"""Batch, file and row of a record."""
+
+
+def quarantine(
+    pipeline: Pipeline,
+    table: str | None = None,
+    *,
+    limit: int = 20,
+    rule: str | None = None,
+    after: Place | None = None,
+) -> Quarantine:
     """Return the contents of the quarantine.
 
     Args:
         pipeline: the declaration.
         table: a source table, or one of its marts, for its rules and records; None for the rules of all tables.
         limit: maximum number of records.
+        rule: only records that break this rule; None for all.
+        after: only records after this one, for pages; None from the first.
 
     Raises:
         UnknownSelectionError: the table does not exist, or the word means several.
@@ -104,7 +117,7 @@ def quarantine(pipeline: Pipeline, table: str | None = None, *, limit: int = 20)
         for one in chosen:
             if (layer := _layer(pipeline, one, located)) is not None:
                 rules += _rules(duck, one.name, layer)
-                found += _records(duck, layer, limit) if table is not None else []
+                found += _records(duck, layer, limit, rule, after) if table is not None else []
     return Quarantine(rules=tuple(sorted(rules, key=lambda rule: -rule.records)), records=tuple(found))
 
 
@@ -132,11 +145,22 @@ def _rules(duck: duckdb.DuckDBPyConnection, table: str, layer: Layer) -> list[Br
     ]
 
 
-def _records(duck: duckdb.DuckDBPyConnection, layer: Layer, limit: int) -> list[QuarantinedRecord]:
+def _records(
+    duck: duckdb.DuckDBPyConnection, layer: Layer, limit: int, rule: str | None, after: Place | None
+) -> list[QuarantinedRecord]:
+    wanted: list[str] = ["true"]
+    given: list[int | str] = []
+    if rule is not None:
+        wanted, given = ["rule = ?"], [rule]
+    if after is not None:
+        batch, file, row = after
+        place = f"({r.FILE} > ? OR ({r.FILE} = ? AND {r.ROW} > ?))"
+        wanted.append(f"({r.BATCH} < ? OR ({r.BATCH} = ? AND {place}))")
+        given += [batch, batch, file, file, row]
     rows = duck.execute(
         f'SELECT {r.FILE}, {r.ROW}, {r.POSITION}, {r.BATCH}, rule, reason, "column", raw FROM {layer.rows} '
-        f"ORDER BY {r.BATCH} DESC, {r.FILE}, {r.ROW} LIMIT ?",
-        [limit],
+        f"WHERE {' AND '.join(wanted)} ORDER BY {r.BATCH} DESC, {r.FILE}, {r.ROW} LIMIT ?",
+        [*given, limit],
     ).fetchall()
     return [
         QuarantinedRecord(

@@ -31,7 +31,7 @@ from frazil.errors import DeclarationError, FrazilError, StorageError
 from frazil.spec.amount import sized
 from frazil.ui import text
 from frazil.ui.guard import Guard
-from frazil.ui.pages import overview, sql, table
+from frazil.ui.pages import key, late, overview, quarantine, sql, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from frazil.ui.guard import Access
     from frazil.ui.page import Page
 
-PAGES: Final = (overview.PAGE, table.PAGE, sql.PAGE)
+PAGES: Final = (overview.PAGE, table.PAGE, key.PAGE, quarantine.PAGE, late.PAGE, sql.PAGE)
 """The pages, in the order of the navigation."""
 _HERE: Final = Path(__file__).parent
 _STATIC: Final = _HERE / "static"
@@ -207,9 +207,10 @@ def address(path: str, **parameters: object) -> str:
     return f"{path}?{urlencode(given)}" if given else path
 
 
-def key_address(table: str, key: Sequence[str]) -> str:
+def key_address(table: str, key: Sequence[str], **parameters: str) -> str:
     """Return the address of a key's story."""
-    return f"/tables/{quote(table, safe='')}/keys?{urlencode([('k', text) for text in key])}"
+    given = [*(("k", text) for text in key), *parameters.items()]
+    return f"/tables/{quote(table, safe='')}/keys?{urlencode(given)}"
 
 
 def _static_address() -> Callable[[str], str]:

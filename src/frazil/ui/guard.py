@@ -1,4 +1,4 @@
-"""Who may ask the page for what: exact hosts, a token once, a cookie after it, and no other origin."""
+"""Access to the page: exact hosts, a token once, a cookie after it, and no other origin."""
 
 from __future__ import annotations
 

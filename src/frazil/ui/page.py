@@ -1,4 +1,4 @@
-"""What a page is."""
+"""A page of the browser, as a value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why the page cannot be served."""
+"""Errors of the server of the page."""
 
 from __future__ import annotations
 

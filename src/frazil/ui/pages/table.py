@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil import api
 from frazil.serve.query.plain import plain
+from frazil.spec.sql.gold_order import marts_of
 from frazil.spec.sql.select import source_table
 from frazil.spec.tables import source_tables
 from frazil.ui.page import Page
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from starlette.requests import Request
 
@@ -42,13 +43,11 @@ def show(request: Request, pipeline: Pipeline) -> dict[str, Any]:
         "sample": _sample(request, pipeline, declared, made) if stands[made.full_name].exists else None,
         "mart": made,
         "waiting": api.status(pipeline, select=[declared.name]).tables[0] if asks_source else None,
-        "readers": [gold.name for gold in pipeline.gold if _reads(gold.sql, own.marts)],
+        "readers": [
+            gold.name for gold in pipeline.gold if {*marts_of(pipeline, gold)} & {made.name for made in own.marts}
+        ],
         "live": found.open_run is not None and found.open_run.is_running,
     }
-
-
-def _reads(sql: str, marts: Sequence[LakeTable]) -> bool:
-    return any(f"{{{{ {mart.name} }}}}" in sql for mart in marts)
 
 
 def _sample(request: Request, pipeline: Pipeline, table: Table, made: LakeTable) -> dict[str, Any]:
