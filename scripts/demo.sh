@@ -27,6 +27,7 @@ show check "$demo/airbnb"
 cat <<END
 
 Both lakes are real. Look on (put .venv/bin on your PATH, or write it before the command):
+  frazil ui $demo/airbnb                     all of it in your browser
   frazil status $demo/airbnb                 where every table stands
   frazil key hosts 1006 -p $demo/airbnb      why a row looks as it does
   cp $demo/airbnb/late/* $demo/airbnb/landing/airbnb_db/public/hosts_demo/

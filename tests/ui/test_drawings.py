@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
+import pytest
+
 from frazil.serve.key import KeyChange, KeyRecord, KeyStory
 from frazil.serve.late import LateCell
 from frazil.serve.quarantine import QuarantinedRecord
@@ -153,10 +155,25 @@ def test_the_heat_map_says_how_many_came_late() -> None:
     assert [name for _, name in found.days] == ["2026-01-01", "no time"]
 
 
-def test_the_wrong_value_of_a_record_is_marked() -> None:
+@pytest.mark.parametrize(
+    ("raw", "parts"),
+    [
+        ('{"id":"4","price":"four"}', ['{"id":"4",', '"price":"four"', "}"]),
+        ("4,hail,four", ["4,hail,", "four", ""]),
+        ("four,four", ["four,four", "", ""]),
+        (None, ["", "", ""]),
+    ],
+)
+def test_the_wrong_value_of_a_record_is_marked(raw: str | None, parts: list[str]) -> None:
     bad = QuarantinedRecord(
-        file="f", row=1, position="p", batch=1, rule="cast", reason="price: 'four' is no decimal(10,2)", column="price",
-        raw="4,hail,four",
-    )  # fmt: skip
+        file="f",
+        row=1,
+        position="p",
+        batch=1,
+        rule="cast",
+        reason="not exactly a decimal(10,2): four",
+        column="price",
+        raw=raw,
+    )
 
-    assert [*marked(bad)] == ["4,hail,", "four", ""]
+    assert [*marked(bad)] == parts

@@ -130,7 +130,7 @@ def test_the_story_of_a_key_is_drawn_with_its_late_change(page: TestClient) -> N
 def test_quarantine_marks_the_wrong_value(page: TestClient) -> None:
     shown = page.get("/quarantine", params={"table": "items"}).text
 
-    assert "<mark>four</mark>" in shown
+    assert "four" in shown.partition("<mark>")[2].partition("</mark>")[0]
     assert "items" in page.get("/quarantine").text
     assert "<mark>" not in page.get("/quarantine", params={"table": "items", "rule": "null_key"}).text
 

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from frazil.serve.check.rules import RuleTest
     from frazil.serve.cuts import Cut
     from frazil.serve.key import KeyStory
+    from frazil.serve.late import LateCell
     from frazil.serve.leftovers import Droppable
     from frazil.serve.overview import Overview, TableBatch
     from frazil.serve.quarantine import Quarantine
@@ -94,6 +95,7 @@ __all__ = [
     "FoundTable",
     "KeyStory",
     "Landed",
+    "LateCell",
     "MaintainReport",
     "MartRows",
     "NewProject",
@@ -189,6 +191,7 @@ _RETURNED: Final = {
     "KeyStory": "frazil.serve.key",
     "Landed": "frazil.sources.capture",
     "MaintainReport": "frazil.runner.report.report",
+    "LateCell": "frazil.serve.late",
     "MartRows": "frazil.serve.query.rows",
     "Overview": "frazil.serve.overview",
     "Plan": "frazil.plan.plan",

@@ -79,6 +79,7 @@ def page_server(
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
+        listening.listen(128)  # a browser that is quicker than the server waits
     except (OSError, OverflowError) as error:
         listening.close()
         raise PageError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil import api
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 _A_PAGE: Final = 25
 _RULES: Final = 100
-_QUOTED: Final = re.compile(r"'((?:[^']|'')+)'")
 
 
 def show(request: Request, pipeline: Pipeline) -> dict[str, Any]:
@@ -54,11 +52,22 @@ def _place(text: str) -> tuple[int, str, int] | None:
 def marked(record: QuarantinedRecord) -> Sequence[str]:
     """Return the text of a record in three parts: before the wrong value, the value, and after it."""
     raw = record.raw or ""
-    for quoted in _QUOTED.findall(record.reason):
-        if quoted in raw and raw.count(quoted) == 1:
-            before, _, after = raw.partition(quoted)
-            return before, quoted, after
+    for wrong in (_field(raw, record.column), record.reason.rpartition(": ")[2]):
+        if wrong and raw.count(wrong) == 1:
+            before, _, after = raw.partition(wrong)
+            return before, wrong, after
     return raw, "", ""
+
+
+def _field(raw: str, column: str | None) -> str:
+    """Return the text of a column in a record that is written as JSON; empty if it has none."""
+    try:
+        values = json.loads(raw)
+    except ValueError:
+        return ""
+    if not isinstance(values, dict) or column not in values:
+        return ""
+    return f"{json.dumps(column)}:{json.dumps(values[column], ensure_ascii=False)}"
 
 
 PAGE: Final = Page(path="/quarantine", template="quarantine.html", show=show, label="Quarantine")
