@@ -33,6 +33,8 @@ ASKED: Final = {
     "diff": ["orders", "--from", "batch:1", "--project", "HERE"],
     "key": ["orders", "1", "--project", "HERE"],
     "schema": ["orders", "--project", "HERE"],
+    "lineage": ["orders", "--project", "HERE"],
+    "runs": ["--project", "HERE"],
     "doctor": ["HERE", "--repair"],
     "erase": ["HERE", "--select", "orders", "--key", "1"],
 }
@@ -136,6 +138,9 @@ def test_with_json_an_error_is_an_object(name: str, wrong: Path) -> None:
             "serve",
             "ui",
             "erase",
+            "lineage",
+            "ls",
+            "runs",
         }
     ),
 )

@@ -20,9 +20,9 @@ from tests.answering import Quiet, address_of, answering
 import frazil
 from frazil import api
 from frazil.errors import Failure, FrazilError, SetupError
+from frazil.interop.lineage import gold_lineage
 from frazil.interop.metrics import registry_of
 from frazil.interop.observe import ObserverError, observed, observers
-from frazil.interop.open_lineage import gold_lineage
 from frazil.runner.report.report import RunReport, TableReport
 from frazil.spark.session import spark_session
 

@@ -26,7 +26,7 @@ from frazil.api.declaring import (
     validate,
 )
 from frazil.api.erasing import erase, erase_preview, treat, treat_preview, unblock
-from frazil.api.looking import batches, late_changes, overview, rows
+from frazil.api.looking import batches, late_changes, lineage, ls, overview, past_run, rows, runs
 from frazil.api.reading import (
     Status,
     check,
@@ -59,6 +59,7 @@ from frazil.testing.sample_files import SampleFiles
 if TYPE_CHECKING:
     from frazil.bronze.read import Correction
     from frazil.erase.report import EraseReport, TreatReport
+    from frazil.interop.lineage import Lineage
     from frazil.interop.spark_conf import SparkConf
     from frazil.interop.trino_server import Trino
     from frazil.plan.plan import Plan
@@ -77,7 +78,9 @@ if TYPE_CHECKING:
     from frazil.serve.query.query import Result
     from frazil.serve.query.rows import MartRows
     from frazil.serve.rollback import Rollback
+    from frazil.serve.runs import PastRun
     from frazil.serve.schema import TableSchema
+    from frazil.serve.tables.listing import ListedTable
     from frazil.sources.capture import Landed
     from frazil.sources.postgres.database.discover import FoundTable
     from frazil.spec.sql.select import Selection
@@ -96,10 +99,13 @@ __all__ = [
     "KeyStory",
     "Landed",
     "LateCell",
+    "Lineage",
+    "ListedTable",
     "MaintainReport",
     "MartRows",
     "NewProject",
     "Overview",
+    "PastRun",
     "Plan",
     "Quarantine",
     "Result",
@@ -142,10 +148,13 @@ __all__ = [
     "init",
     "key",
     "late_changes",
+    "lineage",
     "load",
+    "ls",
     "maintain",
     "not_compared",
     "overview",
+    "past_run",
     "plan",
     "quarantine",
     "quarantine_to",
@@ -160,6 +169,7 @@ __all__ = [
     "rollback_plan",
     "rows",
     "run",
+    "runs",
     "schema",
     "selection",
     "serve",
@@ -190,10 +200,13 @@ _RETURNED: Final = {
     "FoundTable": "frazil.sources.postgres.database.discover",
     "KeyStory": "frazil.serve.key",
     "Landed": "frazil.sources.capture",
+    "Lineage": "frazil.interop.lineage",
+    "ListedTable": "frazil.serve.tables.listing",
     "MaintainReport": "frazil.runner.report.report",
     "LateCell": "frazil.serve.late",
     "MartRows": "frazil.serve.query.rows",
     "Overview": "frazil.serve.overview",
+    "PastRun": "frazil.serve.runs",
     "Plan": "frazil.plan.plan",
     "Quarantine": "frazil.serve.quarantine",
     "Result": "frazil.serve.query.query",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frazil.api.declaring import load
+from frazil.api.looking import lineage, past_run, runs
 from frazil.api.reading import key, query, status
 from frazil.api.running import session
 
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
 
     from frazil.api.declaring import Declaration
     from frazil.api.reading import Status
+    from frazil.interop.lineage import Lineage
     from frazil.serve.key import KeyStory
     from frazil.serve.query.query import Result
+    from frazil.serve.runs import PastRun
     from frazil.spec import Pipeline
 
 
@@ -65,6 +68,18 @@ class Connection:
     def status(self) -> Status:
         """Return the state of every table, as :func:`frazil.api.status` does."""
         return status(self.pipeline)
+
+    def runs(self, *, limit: int | None = 20) -> tuple[PastRun, ...]:
+        """Return the recorded runs, newest first, as :func:`frazil.api.runs` does."""
+        return runs(self.pipeline, limit=limit)
+
+    def past_run(self, run: str = "latest") -> PastRun:
+        """Return one run with its commits, as :func:`frazil.api.past_run` does."""
+        return past_run(self.pipeline, run)
+
+    def lineage(self, table: str | None = None) -> Lineage:
+        """Return what a table is made of and what is made of it, as :func:`frazil.api.lineage` does."""
+        return lineage(self.pipeline, table)
 
     def spark(self, name: str, *, spark: SparkSession | None = None) -> DataFrame:
         """Return a table as a Spark DataFrame; starts a JVM on its first use.

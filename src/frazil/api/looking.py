@@ -1,4 +1,4 @@
-"""Look at tables page by page, cheaply: what the page in the browser shows; no JVM."""
+"""Look at tables, runs and lineage, cheaply: what the page in the browser shows; no JVM."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from frazil.api.declaring import load
 
 if TYPE_CHECKING:
     from frazil.api.declaring import Declaration
+    from frazil.interop.lineage import Lineage
     from frazil.serve.late import LateCell
     from frazil.serve.overview import Overview, TableBatch
     from frazil.serve.query.rows import MartRows
     from frazil.serve.query.stop import Stop
+    from frazil.serve.runs import PastRun
+    from frazil.serve.tables.listing import ListedTable
     from frazil.spec.sql.select import Words
 
 
@@ -75,3 +78,56 @@ def late_changes(declaration: Declaration, table: str) -> tuple[LateCell, ...]:
     from frazil.serve.late import late_changes as look
 
     return look(load(declaration), table)
+
+
+def runs(declaration: Declaration, *, limit: int | None = 20) -> tuple[PastRun, ...]:
+    """Return the recorded runs, newest first, without their commits; starts no JVM.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        limit: maximum number of runs; None for all that are kept, which are the newest thousand.
+    """
+    from frazil.serve.runs import runs as look
+
+    return tuple(look(load(declaration), limit=limit))
+
+
+def past_run(declaration: Declaration, run: str = "latest") -> PastRun:
+    """Return one run with its commits, see :func:`frazil.serve.runs.past_run`; starts no JVM.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        run: its id or the end of it, or ``latest``.
+
+    Raises:
+        UnknownRunError: no record of such a run is kept, or several match.
+    """
+    from frazil.serve.runs import past_run as look
+
+    return look(load(declaration), run)
+
+
+def lineage(declaration: Declaration, table: str | None = None) -> Lineage:
+    """Return what a table is made of and what is made of it, from source to gold; starts no JVM.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        table: a source table, mart or aggregate; None for all.
+
+    Raises:
+        UnknownSelectionError: no such table, or several.
+    """
+    from frazil.interop.lineage import lineage as look
+
+    return look(load(declaration), table)
+
+
+def ls(declaration: Declaration) -> tuple[ListedTable, ...]:
+    """Return every table of the lake with its kind, size and newest commit; starts no JVM.
+
+    Raises:
+        NoLakeError: no table of the lake exists.
+    """
+    from frazil.serve.tables.listing import listing
+
+    return tuple(listing(load(declaration)))

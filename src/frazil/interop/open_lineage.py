@@ -10,14 +10,12 @@ from openlineage.client import OpenLineageClient
 from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState
 from openlineage.client.facet_v2 import column_lineage_dataset, error_message_run, parent_run, schema_dataset
 
-from frazil.gold.template import render
 from frazil.interop.contracts import mart_contracts
+from frazil.interop.lineage import gold_lineage
 from frazil.runner.report.record import kept_message
 from frazil.spec.contract import added_columns
 from frazil.spec.location import warehouse
 from frazil.spec.secrets import redacted
-from frazil.spec.sql.gold_order import gold_in_order
-from frazil.spec.sql.names import quote
 from frazil.spec.tables import gold_table
 
 if TYPE_CHECKING:
@@ -166,52 +164,3 @@ def _facets(failures: Iterable[Failure]) -> dict[str, Any]:
         if told
         else {}
     )
-
-
-Origins = dict[str, tuple[tuple[str, str], ...]]
-"""Column -> the (table, column) pairs that its values come from; empty for a constant or ``count(*)``."""
-
-
-def gold_lineage(pipeline: Pipeline, marts: Mapping[str, Mapping[str, str]]) -> dict[str, Origins]:
-    """Return the origins of the columns of each aggregate, in the order of their refresh.
-
-    Columns that only select rows (WHERE, JOIN, GROUP BY of others) are not origins.
-
-    Args:
-        pipeline: the declaration.
-        marts: mart -> its columns and their types.
-
-    Returns:
-        Aggregate -> origins of its columns: marts, and aggregates that it reads directly. An aggregate whose SELECT
-        SQLGlot cannot parse has no origins.
-    """
-    known = {name: {column: kind or "string" for column, kind in columns.items()} for name, columns in marts.items()}
-    found: dict[str, Origins] = {}
-    for gold in gold_in_order(pipeline):
-        found[gold.name] = _origins(render(gold.sql, quote), known)
-        known[gold.name] = dict.fromkeys(found[gold.name], "string")
-    return found
-
-
-def _origins(sql: str, known: Mapping[str, Mapping[str, str]]) -> Origins:
-    from sqlglot import exp, parse_one  # noqa: PLC0415 - only lineage needs it
-    from sqlglot.errors import SqlglotError  # noqa: PLC0415
-    from sqlglot.lineage import lineage  # noqa: PLC0415
-    from sqlglot.optimizer.qualify import qualify  # noqa: PLC0415
-
-    schema: dict[str, object] = {name: dict(columns) for name, columns in known.items()}
-    try:
-        tree = qualify(parse_one(sql, dialect="spark"), dialect="spark", schema=schema, validate_qualify_columns=False)
-        if not isinstance(tree, exp.Query):
-            return {}
-        found: Origins = {}
-        for column in tree.named_selects:
-            leaves = [
-                (node.source.name, node.name.rpartition(".")[2].strip('`"'))
-                for node in lineage(column, tree, schema=schema, dialect="spark").walk()
-                if not node.downstream and isinstance(node.source, exp.Table)
-            ]
-            found[column] = tuple(dict.fromkeys(leaves))
-    except SqlglotError:
-        return {}
-    return found

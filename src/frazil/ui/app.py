@@ -31,7 +31,7 @@ from frazil.errors import DeclarationError, FrazilError, StorageError
 from frazil.spec.amount import sized
 from frazil.ui import text
 from frazil.ui.guard import Guard
-from frazil.ui.pages import key, late, overview, quarantine, sql, table
+from frazil.ui.pages import key, late, lineage, overview, quarantine, run, runs, sql, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,7 +44,17 @@ if TYPE_CHECKING:
     from frazil.ui.guard import Access
     from frazil.ui.page import Page
 
-PAGES: Final = (overview.PAGE, table.PAGE, key.PAGE, quarantine.PAGE, late.PAGE, sql.PAGE)
+PAGES: Final = (
+    overview.PAGE,
+    table.PAGE,
+    key.PAGE,
+    quarantine.PAGE,
+    late.PAGE,
+    runs.PAGE,
+    run.PAGE,
+    lineage.PAGE,
+    sql.PAGE,
+)
 """The pages, in the order of the navigation."""
 _HERE: Final = Path(__file__).parent
 _STATIC: Final = _HERE / "static"

@@ -79,10 +79,10 @@ def standing(pipeline: Pipeline, names: Collection[str]) -> Standing:
     open_run: OpenRun | None = None
     failures: dict[str, tuple[PastFailure, ...]] = {}
     waiting = {*names}
-    mine = (run for run in run_files(pipeline) if _pipeline_of(run) == pipeline.pipeline)
+    mine = (run for run in run_files(pipeline) if pipeline_of(run) == pipeline.pipeline)
     for number, run in enumerate(mine):
         if run.end is None:
-            open_run = _open_run(pipeline, run) if number == 0 else open_run
+            open_run = open_run_of(pipeline, run) if number == 0 else open_run
             continue
         try:
             met = _met(run.end)
@@ -98,7 +98,7 @@ def standing(pipeline: Pipeline, names: Collection[str]) -> Standing:
     return Standing(failures=failures, open_run=open_run)
 
 
-def _pipeline_of(run: RunFiles) -> object:
+def pipeline_of(run: RunFiles) -> object:
     """Return the pipeline of a run; several pipelines may share a warehouse."""
     try:
         event: Mapping[str, Any] = run.end or run.start or {}
@@ -128,7 +128,8 @@ def _met(event: Mapping[str, Any]) -> dict[str, tuple[PastFailure, ...]]:
     }
 
 
-def _open_run(pipeline: Pipeline, run: RunFiles) -> OpenRun | None:
+def open_run_of(pipeline: Pipeline, run: RunFiles) -> OpenRun | None:
+    """Return a run that has a start and no end; None if its record is of another version."""
     try:
         event: Mapping[str, Any] = run.start or {}
         told = event["run"]["facets"][FACET]

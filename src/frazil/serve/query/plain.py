@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 
 def plain(value: object) -> Any:  # noqa: PLR0911 - one return a kind of value
@@ -41,6 +41,31 @@ def plain(value: object) -> Any:  # noqa: PLR0911 - one return a kind of value
             return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
         case _:
             return f"{value}"
+
+
+SCHEMA_VERSION: Final = 1
+"""Version of the shape of :func:`document`; it grows when a name changes its meaning or goes away."""
+
+
+def document(value: object) -> dict[str, Any]:
+    """Return a dataclass or a mapping as a JSON object with ``schema_version``.
+
+    Ids of snapshots are text, as JavaScript rounds numbers of more than 53 bits.
+    """
+    return {"schema_version": SCHEMA_VERSION, **_with_text_ids(plain(value))}
+
+
+def _with_text_ids(value: Any) -> Any:
+    match value:
+        case dict():
+            return {
+                name: f"{part}" if name.endswith("snapshot_id") and part is not None else _with_text_ids(part)
+                for name, part in value.items()
+            }
+        case list():
+            return [*map(_with_text_ids, value)]
+        case _:
+            return value
 
 
 def json_text(value: object) -> str:
