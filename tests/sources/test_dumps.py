@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -185,6 +186,55 @@ def test_a_dump_with_repeated_keys_is_refused(ids: list[int], extra: dict[str, A
 
     with pytest.raises(BadKeyError, match="with id = "):
         land(tmp_path)
+
+
+def landed_of(folder: Path, kind: str, *dumps: Sequence[str]) -> list[tuple[str, str]]:
+    """Land dumps of keys of a type; return (op, key) of the newest differences."""
+    pipeline = declared(folder)
+    columns = (frazil.Column(name="id", type=kind), frazil.Column(name="name"))
+    table = pipeline.tables[0].model_copy(update={"columns": columns})
+    for number, texts in enumerate(dumps, 1):
+        (folder / "dumps" / f"{number}.csv").write_text("\n".join(("id,name", *texts, "")))
+        SnapshotCapture(table).land(folder, lambda _: None)
+    [file] = (folder / "landing").rglob(f"{len(dumps)}.csv after *.parquet")
+    return [(row["__op"], row["id"]) for row in pq.read_table(file).to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "after"),
+    [
+        ("int", "1", "01"),
+        ("bigint", "7", " +7 "),
+        ("decimal(10,2)", "1.5", "1.500"),
+        ("decimal(10,0)", "1", "1.0"),
+        ("date", "2024-01-31", "2024-01-31 00:00:00"),
+        ("timestamp", "2024-01-31 01:00:00", "2024-01-31T02:00:00.000 +01:00"),
+        ("timestamp_ntz", "2024-01-31 01:00:00", "2024-01-31T01:00:00.000"),
+        ("boolean", "t", "TRUE"),
+        ("binary", "\\x0a", "0A"),
+    ],
+)
+def test_two_texts_of_one_key_are_one_row(kind: str, before: str, after: str, tmp_path: Path) -> None:
+    """CONVERGE: the key had a delete of its old text behind an insert of its new one, and its row was gone."""
+    assert landed_of(tmp_path, kind, [f"{before},a"], [f"{after},b"]) == [("u", after)]
+
+
+def test_two_texts_of_one_key_in_one_dump_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadKeyError, match=r"has 2 rows with id = '1\.50?'"):
+        landed_of(tmp_path, "decimal(10,2)", ["1.5,a", "1.50,b"])
+
+
+def test_texts_of_a_string_key_are_rows_of_their_own(tmp_path: Path) -> None:
+    assert landed_of(tmp_path, "string", ["1,a"], ["1.0,a"]) == [("d", "1"), ("i", "1.0")]
+
+
+@pytest.mark.parametrize(("kind", "text"), [("int", "1.0"), ("decimal(10,2)", "1.505"), ("date", "01/31/2024")])
+def test_a_key_that_is_no_value_of_its_type_is_refused(kind: str, text: str, tmp_path: Path) -> None:
+    """NOTHING-LOST: its row would go to quarantine, and the one that it was would be deleted."""
+    with pytest.raises(BadKeyError, match=f"which is not exactly {re.escape(kind)}") as refused:
+        landed_of(tmp_path, kind, [f"{text},a"])
+
+    assert "give the column id a type" in f"{refused.value.hint}"
 
 
 def test_a_dump_that_is_still_being_written_waits(tmp_path: Path) -> None:

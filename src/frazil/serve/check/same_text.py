@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.duck.sql import identifier
 from frazil.sources.comparison import BUCKET_DIGITS, SEPARATOR, SUM_DIGITS
+from frazil.sources.typed_text import typed_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from frazil.sources.comparison import Compared
 
 _MOST_DIGITS: Final = 38
-_TYPES: Final = {"timestamp": "TIMESTAMPTZ", "timestamp_ntz": "TIMESTAMP", "binary": "BLOB", "string": "VARCHAR"}
-"""DuckDB's names of Spark types, where they differ."""
 
 
 def comparison_form(kind: str) -> str | None:
@@ -60,21 +59,11 @@ def for_people(column: Compared) -> str:
 
 
 def typed_sql(column: Compared, text: str) -> str:
-    """Return SQL that casts a text to a column's type; NULL if the text does not fit, as in :mod:`frazil.silver.cast`.
+    """Return SQL that casts a text to a column's type; NULL if the text does not fit.
 
     DuckDB accepts more texts than the lake does, so a quarantined record may still have a key here.
     """
-    if column.form == "text":
-        return text
-    if column.form == "bytes":
-        digits = f"regexp_replace({text}, '^\\\\x', '')"
-        return f"CASE WHEN regexp_full_match({digits}, '([0-9A-Fa-f]{{2}})*') THEN unhex({digits}) END"
-    kind = _TYPES.get(column.type, column.type)
-    value = f"TRY_CAST(trim({text}) AS {kind})"
-    if scale := _scale(column):
-        # DuckDB would round.
-        return f"CASE WHEN length(rtrim(split_part(trim({text}), '.', 2), '0')) <= {scale} THEN {value} END"
-    return value
+    return typed_text(text, column.type)
 
 
 def _piece(column: Compared, name: str) -> str:  # noqa: PLR0911 - one return a form

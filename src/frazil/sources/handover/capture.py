@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -20,7 +19,7 @@ from frazil.sources.capture import Landed, land_file
 from frazil.sources.dms.source import DmsSource
 from frazil.sources.landed_files import note_landed
 from frazil.sources.postgres.errors import require_driver
-from frazil.sources.snapshot.capture import MEMORY, ROWS_AT_ONCE, SnapshotCapture, load_rows
+from frazil.sources.snapshot.capture import ROWS_AT_ONCE, SnapshotCapture, load_rows, open_scratch
 from frazil.sources.snapshot.dumps import (
     DumpReader,
     UnreadableDumpError,
@@ -159,14 +158,12 @@ class HandoverCapture(SnapshotCapture):
             raise TakenFieldError(self.table.name, f"snapshot {unquote(dump.name)}", taken[0])
         keys = self._keys(reader.columns, dump)
         names = [*keys, *(name for name in reader.columns if name not in keys)]
-        schema = pa.schema([(f"c{number}", pa.string()) for number in range(len(names))])
+        kinds = self._key_types(keys, reader.types)
         with tempfile.TemporaryDirectory(prefix="frazil-snapshot-") as scratch:
-            database: Any = duckdb.connect(
-                f"{scratch}/rows.duckdb", config={"memory_limit": MEMORY, "temp_directory": scratch}
-            )
+            database = open_scratch(scratch)
             try:
-                load_rows(database, "new_rows", reader, names, schema)
-                self._verify_keys(database, dump, len(keys))
+                load_rows(database, "new_rows", reader, names, kinds)
+                self._verify_keys(database, dump, kinds)
                 (count,) = database.execute("SELECT count(*) FROM new_rows").fetchone()
                 file = landing_folder(self.table, folder) / f"{at.strftime(_NAME)} {dump.name}.parquet"
                 land_file(file, lambda path: _write(path, database, dump.name, (time_text(at), names)))
@@ -205,7 +202,8 @@ def _write(path: Path, database: Any, snapshot: str, what: tuple[str, Sequence[s
         begins = [pa.array([text], pa.string()) for text in (at, unquote(snapshot), BEGINS)]
         begins += [pa.nulls(1, pa.string()) for _ in names]
         writer.write_batch(pa.RecordBatch.from_arrays(begins, schema=schema))
-        for batch in database.execute("FROM new_rows").to_arrow_reader(ROWS_AT_ONCE):
+        texts = ", ".join(f"c{number}" for number in range(len(names)))
+        for batch in database.execute(f"SELECT {texts} FROM new_rows").to_arrow_reader(ROWS_AT_ONCE):
             if batch.num_rows:
                 own = [pa.repeat(pa.scalar(text, pa.string()), batch.num_rows) for text in (at, unquote(snapshot), ROW)]
                 columns = [column.cast(pa.string()) for column in batch.columns]

@@ -27,6 +27,7 @@ from frazil.sources.snapshot.dumps import (
     landing_folder,
 )
 from frazil.sources.snapshot.source import AFTER
+from frazil.sources.typed_text import typed_key
 from frazil.spec.amount import counted
 from frazil.spec.model.kinds.snapshot import OP, SNAPSHOT, TAKEN_AT
 from frazil.spec.secrets import redacted
@@ -173,9 +174,7 @@ class SnapshotCapture:
     def _compare(self, dump: Dump, before: Dump | None, folder: Path) -> int | None:
         """Land the differences; return the number of records, or None if an equal dump needs no file."""
         with tempfile.TemporaryDirectory(prefix="frazil-dumps-") as scratch:
-            database = duckdb.connect(
-                f"{scratch}/dumps.duckdb", config={"memory_limit": MEMORY, "temp_directory": scratch}
-            )
+            database = open_scratch(scratch)
             try:
                 return self._land_difference(database, dump, before, folder)
             finally:
@@ -187,18 +186,17 @@ class SnapshotCapture:
         self._verify_names(new, dump)
         keys = self._keys(new.columns, dump)
         names = [*keys, *(name for name in new.columns if name.lower() not in {key.lower() for key in keys})]
-        schema = pa.schema([(f"c{number}", pa.string()) for number in range(len(names))])
-        load_rows(database, "new_rows", new, names, schema)
-        self._verify_keys(database, dump, len(keys))
+        kinds = self._key_types(keys, new.types)
+        load_rows(database, "new_rows", new, names, kinds)
+        self._verify_keys(database, dump, kinds)
         if old is None:
             database.execute("CREATE TABLE old_rows AS FROM new_rows LIMIT 0")
         else:
-            load_rows(database, "old_rows", old, names, schema)
+            load_rows(database, "old_rows", old, names, kinds)
         common = None if old is None else {name.lower() for name in old.columns}
         self._verify_deletes(database, dump, len(keys))
         has = [number for number, name in enumerate(names) if common is None or name.lower() in common]
-        found = database.execute(_difference(len(names), len(keys), has)).to_arrow_reader(ROWS_AT_ONCE)
-        batches = iter(found)
+        batches = _differences(database, len(names), len(keys), has)
         first = next((batch for batch in batches if batch.num_rows), None)
         if first is None and self.table.source.path is None and old is not None and old.types == new.types:
             return None
@@ -238,29 +236,59 @@ class SnapshotCapture:
         if missing:
             raise BadKeyError(
                 f"table {self.table.name!r}: dump {dump.name} has no field {missing[0]!r}, which is a key",
-                hint=f"it has {', '.join(columns)}; keys of dumps are fields, not columns with an expr",
+                hint=f"it has {', '.join(columns)}; keys of dumps are fields, not columns with an expr"
+                if columns
+                else "it has no fields at all: remove the empty file, or deliver it with its header",
             )
         return [here[key.lower()] for key in self.table.keys]
 
-    def _verify_keys(self, database: Any, dump: Dump, keys: int) -> None:
-        names = ", ".join(f"c{number}" for number in range(keys))
-        is_null = " OR ".join(f"c{number} IS NULL" for number in range(keys))
+    def _key_types(self, keys: Sequence[str], types: Mapping[str, str]) -> list[str]:
+        """Return the types of the keys in the lake, because ``1.5`` and ``1.50`` are one decimal.
+
+        Args:
+            keys: key fields of a dump.
+            types: lower-case name of a field -> its type, where dumps have types.
+        """
+        declared = {column.name.lower(): column for column in self.table.columns or ()}
+        kinds = []
+        for key in (name.lower() for name in keys):
+            column = declared.get(key)
+            kinds.append(types.get(key, "string") if column is None else "string" if column.expr else column.type)
+        return kinds
+
+    def _verify_keys(self, database: Any, dump: Dump, kinds: Sequence[str]) -> None:
+        keys = len(kinds)
+        names = ", ".join(f"any_value(c{number})" for number in range(keys))
+        has_none = " OR ".join(f"k{number} IS NULL" for number in range(keys))
         found = database.execute(
-            f"SELECT {names}, count(*) FROM new_rows GROUP BY ALL HAVING count(*) > 1 OR {is_null} LIMIT 1"
+            f"SELECT {names}, count(*) FROM new_rows GROUP BY {', '.join(f'k{number}' for number in range(keys))} "
+            f"HAVING count(*) > 1 OR {has_none} ORDER BY {has_none} DESC LIMIT 1"
         ).fetchone()
         if found is not None:
             key = ", ".join(f"{name} = {value!r}" for name, value in zip(self.table.keys, found[:-1], strict=True))
+            self._verify_key_texts(database, dump, kinds)
             raise BadKeyError(
                 f"table {self.table.name!r}: dump {dump.name} has {counted(found[-1], 'row')} with {key}",
                 hint="each row of a dump needs a key of its own; fix the dump or the keys, and run again",
             )
 
+    def _verify_key_texts(self, database: Any, dump: Dump, kinds: Sequence[str]) -> None:
+        """Refuse a key that is no value of its type: the row would look deleted."""
+        for number, (name, kind) in enumerate(zip(self.table.keys, kinds, strict=True)):
+            found = database.execute(
+                f"SELECT c{number} FROM new_rows WHERE k{number} IS NULL AND c{number} IS NOT NULL LIMIT 1"
+            ).fetchone()
+            if found is not None:
+                raise BadKeyError(
+                    f"table {self.table.name!r}: dump {dump.name} has a row with {name} = {found[0]!r}, "
+                    f"which is not exactly {kind}",
+                    hint=f"without it the row would look deleted; fix the dump, or give the column {name} a type that "
+                    "all its values have, such as decimal(38,10) or string",
+                )
+
     def _verify_deletes(self, database: Any, dump: Dump, keys: int) -> None:
-        same = _same("o", "n", keys)
         (before,) = database.execute("SELECT count(*) FROM old_rows").fetchone()
-        (gone,) = database.execute(
-            f"SELECT count(*) FROM old_rows AS o WHERE NOT EXISTS (SELECT 1 FROM new_rows AS n WHERE {same})"
-        ).fetchone()
+        (gone,) = database.execute(f"SELECT count(*) FROM {_gone(keys)}").fetchone()
         copy = f"table {self.table.name!r}: dump {dump.name}"
         verify_deletes(copy, before, gone, self.table.source.max_delete_fraction)
 
@@ -307,33 +335,52 @@ def _fields(names: Sequence[str], types: Mapping[str, str]) -> list[Any]:
     ]
 
 
-def load_rows(database: Any, name: str, reader: Any, names: Sequence[str], schema: Any) -> None:
-    """Load the rows of a dump into a table of DuckDB.
+def open_scratch(folder: str) -> Any:
+    """Open a database in a temporary folder, with little memory, in UTC."""
+    database = duckdb.connect(f"{folder}/rows.duckdb", config={"memory_limit": MEMORY, "temp_directory": folder})
+    database.execute("SET TimeZone = 'UTC'")
+    return database
+
+
+def load_rows(database: Any, name: str, reader: Any, names: Sequence[str], kinds: Sequence[str]) -> None:
+    """Load the rows of a dump into a table of DuckDB: the texts ``c0``, ``c1``, … and the values of keys ``k0``, ….
 
     Args:
         database: connection to DuckDB.
         name: name of the new table.
         reader: reader of the dump.
-        names: fields to load.
-        schema: a text column for each of ``names``.
+        names: fields to load, keys first.
+        kinds: types of the keys.
 
     Raises:
         UnreadableDumpError: a record cannot be read.
     """
+    schema = pa.schema([(f"c{number}", pa.string()) for number in range(len(names))])
     rows = pa.RecordBatchReader.from_batches(schema, reader.batches(names, schema))
     database.register("frazil_rows", rows)
-    database.execute(f"CREATE TABLE {name} AS FROM frazil_rows")
+    values = ", ".join(f"{typed_key(f'c{number}', kind)} AS k{number}" for number, kind in enumerate(kinds))
+    database.execute(f"CREATE TABLE {name} AS SELECT *, {values} FROM frazil_rows")
     database.unregister("frazil_rows")
     if reader.unreadable is not None:
         raise reader.unreadable
 
 
 def _same(one: str, other: str, keys: int) -> str:
-    return " AND ".join(f"{one}.c{number} = {other}.c{number}" for number in range(keys))
+    return " AND ".join(f"{one}.k{number} = {other}.k{number}" for number in range(keys))
 
 
-def _difference(columns: int, keys: int, has: Sequence[int]) -> str:
-    """Write the SELECT of op and columns; ``has`` are the indexes of columns that the dump before has too."""
+def _gone(keys: int) -> str:
+    """Write the FROM of rows that the new dump lacks; a row without a key of its type never came into the lake."""
+    has_key = " AND ".join(f"o.k{number} IS NOT NULL" for number in range(keys))
+    return f"old_rows AS o WHERE {has_key} AND NOT EXISTS (SELECT 1 FROM new_rows AS n WHERE {_same('o', 'n', keys)})"
+
+
+def _differences(database: Any, columns: int, keys: int, has: Sequence[int]) -> Iterator[Any]:
+    """Yield batches of op and columns; ``has`` are the indexes of columns that the dump before has too.
+
+    Deletes are first: records of one dump are ordered by their rows, and a key with an expr may be that of a row that
+    has come.
+    """
     same = _same("n", "o", keys)
     new = ", ".join(f"n.c{number}" for number in range(columns))
     old = ", ".join(f"o.c{number}" for number in range(columns))
@@ -341,7 +388,8 @@ def _difference(columns: int, keys: int, has: Sequence[int]) -> str:
     differs = " OR ".join(
         ["false", *(f"n.c{number} IS DISTINCT FROM o.c{number}" for number in has if number >= keys), *added]
     )
-    return f"""SELECT CASE WHEN o.c0 IS NULL THEN 'i' ELSE 'u' END AS op, {new}
-        FROM new_rows AS n LEFT JOIN old_rows AS o ON {same} WHERE o.c0 IS NULL OR {differs}
-        UNION ALL SELECT 'd', {old} FROM old_rows AS o
-        WHERE NOT EXISTS (SELECT 1 FROM new_rows AS n WHERE {same})"""
+    gone = f"SELECT 'd' AS op, {old} FROM {_gone(keys)}"
+    come = f"""SELECT CASE WHEN o.c0 IS NULL THEN 'i' ELSE 'u' END AS op, {new}
+        FROM new_rows AS n LEFT JOIN old_rows AS o ON {same} WHERE o.c0 IS NULL OR {differs}"""
+    for rows in (gone, come):
+        yield from database.execute(rows).to_arrow_reader(ROWS_AT_ONCE)
