@@ -117,6 +117,17 @@ def test_a_record_without_a_row_or_a_number_says_why(tmp_path: Path, number: obj
     assert good["raw_data_problem"] is None
 
 
+@pytest.mark.parametrize(
+    ("delete", "truncate"), [("D", "T"), (" d ", "t"), ("DELETE", "TRUNCATE"), ("delete", "truncate")]
+)
+def test_operations_may_be_words(delete: str, truncate: str, tmp_path: Path) -> None:
+    text = line(1, delete, "", was='{"id": 2}') + line(2, truncate, "")
+
+    [gone, empty] = rows_of(tmp_path, text, old_data="was")
+
+    assert (gone["id"], gone["raw_data_problem"], empty["raw_data_problem"]) == ("2", None, None)
+
+
 def test_old_images_give_the_key_before_a_change(tmp_path: Path) -> None:
     text = (
         line(1, "I", '{"id": 1, "shop": 7}')

@@ -11,13 +11,13 @@ from frazil.formats.json.objects import JsonObjects
 from frazil.formats.own_records import OwnRecords
 from frazil.formats.records import Changed
 from frazil.sources.audit_log.landing import bookmark_path
-from frazil.sources.audit_log.unfold import PLACE, Layout, Unfolding
+from frazil.sources.audit_log.unfold import DELETES, PLACE, TRUNCATES, UPSERTS, Layout, Unfolding
 from frazil.sources.base import PlainMeaning, RecordMeaning, stored_path
 from frazil.sources.landed_files import lost_files, lost_message
 from frazil.sources.new_files import Content
 from frazil.sources.record_files import RecordFiles
 from frazil.spec.location import expand
-from frazil.spec.sql.names import quote
+from frazil.spec.sql.names import literal, quote
 from frazil.storage.base import MissingFolderError
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from frazil.storage.base import Entry
     from frazil.storage.files import HashedFile
 
+_CLASSES: Final = dict.fromkeys(UPSERTS, "upsert") | dict.fromkeys(DELETES, "delete")
+"""Operation -> class of the change of a row."""
 NO_LOG: Final = "no_audit_log"
 """Reason for a file without the columns of the log."""
 
@@ -155,14 +157,17 @@ class AuditLogSource(RecordFiles):
         operation, spec = "CAST(NULL AS string)", self.spec
         if spec.operation.lower() in fields:
             said = quote(fields[spec.operation.lower()])
-            operation = f"CASE WHEN {said} IN ('I', 'U', 'D', 'T') THEN {said} ELSE upper(trim({said})) END"
+            operation = (
+                f"CASE WHEN {said} IN ({_list((*_CLASSES, *TRUNCATES))}) THEN {said} ELSE upper(trim({said})) END"
+            )
         names = {key: f"{spec.old_data}_{key}".lower() for key in self.table.keys} if spec.old_data else {}
         problem, told = fields.get(spec.problem_field.lower()), fields.get(spec.timestamp.lower())
         return RecordMeaning(
             operation=operation,
             change_class=(
-                "CASE WHEN _cdc_op IN ('I', 'U') THEN 'upsert' WHEN _cdc_op = 'D' THEN 'delete' "
-                "WHEN _cdc_op = 'T' THEN 'truncate' END"
+                f"CASE WHEN _cdc_op IN ({_list(UPSERTS)}) THEN 'upsert' "
+                f"WHEN _cdc_op IN ({_list(DELETES)}) THEN 'delete' "
+                f"WHEN _cdc_op IN ({_list(TRUNCATES)}) THEN 'truncate' END"
             ),
             old_keys={key: quote(fields[name]) for key, name in names.items()}
             if {*names.values()} <= {*fields}
@@ -181,10 +186,9 @@ class AuditLogSource(RecordFiles):
         operation, spec = fields.get(self.spec.operation.lower()), self.spec
         if operation is None or spec.old_data:
             return None
-        classes = {"I": "upsert", "U": "upsert", "D": "delete"}
         return PlainMeaning(
             operation=operation,
-            classes=classes,
+            classes=_CLASSES,
             problem=fields.get(spec.problem_field.lower()),
             happened=fields.get(spec.timestamp.lower()),
         )
@@ -200,3 +204,7 @@ class AuditLogSource(RecordFiles):
             **self.spec.model_dump(mode="json", include=columns, exclude_none=True),
             **keys,
         }
+
+
+def _list(words: Iterable[str]) -> str:
+    return ", ".join(map(literal, words))

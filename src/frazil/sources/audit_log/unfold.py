@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 PLACE: Final = "_cdc_place"
 """Field with the place of a record; bronze stores it in the position."""
 
+UPSERTS: Final = ("I", "U", "INSERT", "UPDATE")
+DELETES: Final = ("D", "DELETE")
+TRUNCATES: Final = ("T", "TRUNCATE")
+"""What a log calls its operations, in capitals: a letter, or PostgreSQL's TG_OP."""
+
 _DIGITS: Final = 20
 _ROW: Final = "row_"
 
@@ -80,14 +85,17 @@ class Layout:
         is_taken = bare in self.reserved or (self.reserved_prefix and bare.startswith(self.reserved_prefix))
         return f"{_ROW}{name}" if is_taken else name
 
+    def says(self, fields: Mapping[str, Any], operations: Sequence[str]) -> Any:
+        """Return for each record whether its operation is one of some, in any case."""
+        said = pc.utf8_upper(pc.utf8_trim(fields[self.operation], characters=" "))
+        return pc.fill_null(pc.is_in(said, pa.array(operations, pa.string())), fill_value=False)
+
     def documents(self, fields: Mapping[str, Any]) -> Any:
         """Return the JSON of each record's row; for a delete it may be the old row."""
         data = fields[self.data]
         if self.old_data is None or not data.null_count:
             return data
-        old = pc.if_else(
-            pc.fill_null(pc.equal(fields[self.operation], "D"), fill_value=False), fields[self.old_data], None
-        )
+        old = pc.if_else(self.says(fields, DELETES), fields[self.old_data], None)
         return pc.coalesce(data, old)
 
 
@@ -113,8 +121,7 @@ class Unfolding:
         place, no_number = _places(fields[layout.event_id])
         problems = [no_number, objects.problems]
         if documents.null_count:
-            is_truncate = pc.fill_null(pc.equal(pc.utf8_upper(fields[layout.operation]), "T"), fill_value=False)
-            lacks_row = pc.and_(documents.is_null(), pc.invert(is_truncate))
+            lacks_row = pc.and_(documents.is_null(), pc.invert(layout.says(fields, TRUNCATES)))
             problems.append(pc.if_else(lacks_row, f"{layout.data} is NULL", None))
         if layout.old_data is not None:
             problems.append(self._add_old_keys(fields, fields[layout.old_data], objects))

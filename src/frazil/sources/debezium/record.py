@@ -101,6 +101,10 @@ _MESSAGE: Final = frozenset(
 _FLAT_SOURCE: Final = ("lsn", "sequence", "file", "pos", "row", "commit_lsn", "change_lsn", "scn", "commit_scn")
 _AS_TEXT: Final = Field("string")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_NO_PLACE: Final = (
+    "no_place: a message without a value comes after the message before it, and here none of its table is before it; "
+    "read the topic (servers, topic), or let files begin with a change"
+)
 _NAMED_TWICE: Final = "malformed_json: a field is named twice"
 
 
@@ -146,6 +150,7 @@ class Records:
     trail: Trail | None = None
     types: dict[str, tuple[str, str]] = field(default_factory=dict)
     _last: dict[str, _Place] = field(default_factory=dict)
+    _others: dict[str, Any] = field(default_factory=dict)
     _deletes: Deletes = field(default_factory=Deletes)
     _schemas: list[tuple[Any, dict[str, Field]]] = field(default_factory=list)
     _declared: dict[str, str] = field(default_factory=dict)
@@ -197,8 +202,10 @@ class Records:
         op = whole["op"] if is_envelope else self._flat_operation(whole)
         source = _with_read(_object(whole.get("source") or Pairs()) if is_envelope else _flat_source(whole), op)
         if not self._is_own(source):
+            self._others[partition] = key if CLASSES.get(str(op).lower()) == "delete" else None
             return None
         self._follow(message, partition)
+        self._others.pop(partition, None)
         place = _place(source)
         if lacks_place(source):
             place = self._behind(partition, place)
@@ -251,15 +258,25 @@ class Records:
     def _tombstone(self, key: Any, message: Mapping[str, Any], partition: str) -> dict[str, str | None] | None:
         """Return a message without a value as a delete, placed after the record before it.
 
-        After compaction it may be the only trace of a delete.
+        After compaction it may be the only trace of a delete. Behind a delete of its key in another table it is that
+        table's.
+
+        Raises:
+            NoObjectError: the record before it is in no file, or of another table.
         """
         self._follow(message, partition)
         keys = self._keys(key)
+        if keys and partition in self._others:
+            if self._others[partition] == key:
+                return None
+            raise NoObjectError(_NO_PLACE)
         place = self._last.get(partition)
         if place is not None and place.base is not None:
             place = _Place(after_read(place.base), place.time)
         if place is None and self.table.source.form == "flat":
             place = _Place()
+        if place is None and keys and self.table.source.path is not None:  # a topic that begins so has no row of it
+            raise NoObjectError(_NO_PLACE)
         return None if not keys or place is None else keys | self._own(TOMBSTONE, place, message)
 
     def _follow(self, message: Mapping[str, Any], partition: str) -> None:
@@ -269,7 +286,9 @@ class Records:
         whole = _object(self._unwrapped(follows)[1] or Pairs())
         is_envelope = self.table.source.form == "envelope"
         source = _object(whole.get("source") or Pairs()) if is_envelope else _flat_source(whole)
-        if not lacks_place(source):
+        if not self._is_own(source):
+            self._others[partition] = None
+        elif not lacks_place(source):
             self._last[partition] = _place(source)
 
     def _behind(self, partition: str, place: _Place) -> _Place:

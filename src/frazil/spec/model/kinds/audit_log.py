@@ -32,7 +32,9 @@ class AuditLog(SourceSpec):
     )
     table: str = Field(min_length=1, description="The table as the log names it: schema.table, or table alone.")
     event_id: str = Field(default="audit_event_id", description="Column with the number of a record.")
-    operation: str = Field(default="audit_operation", description="Column with I, U, D or T (truncate).")
+    operation: str = Field(
+        default="audit_operation", description="Column with I, U, D or T (truncate), or with the words, such as INSERT."
+    )
     timestamp: str = Field(default="audit_timestamp", description="Column with the time of the change.")
     schema_name: str = Field(default="tbl_schema", description="Column with the schema of the table.")
     table_name: str = Field(default="tbl_name", description="Column with the table.")
