@@ -52,7 +52,9 @@ TRUSTED = {
         "slot",
     },
     "sources/postgres/reload.py": {"name", "names", "same"},
-    "sources/snapshot/capture.py": {"name", "names", "new", "old", "is_null", "same", "differs"},
+    "sources/snapshot/capture.py": {
+        *("name", "names", "new", "old", "has_none", "has_key", "values", "texts", "_gone", "_same", "same", "differs")
+    },
     "silver/record_keys.py": {"rest", "own", "old", "typed", "texts", "operation", "whole", "sql", "name", "none"},
     "silver/old_keys.py": {"rows", "problem", "text", "kind", "lacks", "known"},
     "runner/limits/late_limit.py": {*FOLD_SPEC, "same", "order", "content", "keys", "_is_contradicted", "hint"},

@@ -19,7 +19,7 @@ from frazil.sources.capture import Landed, land_file
 from frazil.sources.dms.source import DmsSource
 from frazil.sources.landed_files import note_landed
 from frazil.sources.postgres.errors import require_driver
-from frazil.sources.snapshot.capture import ROWS_AT_ONCE, SnapshotCapture, load_rows, open_scratch
+from frazil.sources.snapshot.capture import SnapshotCapture, load_rows, loaded_texts, open_scratch
 from frazil.sources.snapshot.dumps import (
     DumpReader,
     UnreadableDumpError,
@@ -202,8 +202,7 @@ def _write(path: Path, database: Any, snapshot: str, what: tuple[str, Sequence[s
         begins = [pa.array([text], pa.string()) for text in (at, unquote(snapshot), BEGINS)]
         begins += [pa.nulls(1, pa.string()) for _ in names]
         writer.write_batch(pa.RecordBatch.from_arrays(begins, schema=schema))
-        texts = ", ".join(f"c{number}" for number in range(len(names)))
-        for batch in database.execute(f"SELECT {texts} FROM new_rows").to_arrow_reader(ROWS_AT_ONCE):
+        for batch in loaded_texts(database, "new_rows", len(names)):
             if batch.num_rows:
                 own = [pa.repeat(pa.scalar(text, pa.string()), batch.num_rows) for text in (at, unquote(snapshot), ROW)]
                 columns = [column.cast(pa.string()) for column in batch.columns]

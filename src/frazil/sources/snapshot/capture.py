@@ -260,9 +260,10 @@ class SnapshotCapture:
         keys = len(kinds)
         names = ", ".join(f"any_value(c{number})" for number in range(keys))
         has_none = " OR ".join(f"k{number} IS NULL" for number in range(keys))
+        values = ", ".join(f"k{number}" for number in range(keys))
         found = database.execute(
-            f"SELECT {names}, count(*) FROM new_rows GROUP BY {', '.join(f'k{number}' for number in range(keys))} "
-            f"HAVING count(*) > 1 OR {has_none} ORDER BY {has_none} DESC LIMIT 1"
+            f"SELECT {names}, count(*) FROM new_rows GROUP BY {values} HAVING count(*) > 1 OR {has_none} "
+            f"ORDER BY {has_none} DESC LIMIT 1"
         ).fetchone()
         if found is not None:
             key = ", ".join(f"{name} = {value!r}" for name, value in zip(self.table.keys, found[:-1], strict=True))
@@ -363,6 +364,12 @@ def load_rows(database: Any, name: str, reader: Any, names: Sequence[str], kinds
     database.unregister("frazil_rows")
     if reader.unreadable is not None:
         raise reader.unreadable
+
+
+def loaded_texts(database: Any, name: str, columns: int) -> Any:
+    """Return a reader of the texts of loaded rows."""
+    texts = ", ".join(f"c{number}" for number in range(columns))
+    return database.execute(f"SELECT {texts} FROM {name}").to_arrow_reader(ROWS_AT_ONCE)
 
 
 def _same(one: str, other: str, keys: int) -> str:
