@@ -99,6 +99,7 @@ _MESSAGE: Final = frozenset(
     {"topic", "partition", "offset", "timestamp", "timestamptype", "key", "value", "headers", "follows"}
 )
 _FLAT_SOURCE: Final = ("lsn", "sequence", "file", "pos", "row", "commit_lsn", "change_lsn", "scn", "commit_scn")
+_NUMBERS: Final = frozenset({"int", "bigint", "decimal"})
 _AS_TEXT: Final = Field("string")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_PLACE: Final = (
@@ -367,8 +368,11 @@ class Records:
             except NoValueError as why:
                 way_out = f"encodings: {{{name}: text}} keeps what is written"
                 raise NoValueError(f"no_value: {name} is {why}; {way_out}") from None
-        kind = self._declared.get(name, "").partition("(")[0] if way is None else ""
-        if kind in {"decimal", "binary"} and type(value) is str:
+        kind = self._declared.get(name, "").partition("(")[0]
+        if isinstance(value, bool) and kind in _NUMBERS:
+            # MySQL's TINYINT(1) is a number or a boolean, as the connector is set; a change of that changes no value.
+            return f"{int(value)}"
+        if way is None and kind in {"decimal", "binary"} and type(value) is str:
             # Frazil does not guess whether a text holds digits or their base64.
             ways = "text or decimal(scale)" if kind == "decimal" else "base64 or hex"
             raise NoValueError(f"unknown_encoding: {name} is a text, and no schema says of what; declare {ways}")
