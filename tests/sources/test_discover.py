@@ -62,7 +62,16 @@ def test_of_a_time_that_dms_may_have_added_the_declaration_says_what_it_costs(tm
     write(tmp_path / "hosts", {LOAD: load, FIRST: changes})
     table = only(tmp_path)
 
-    assert (table.sequence_by, table.stamp) == (("dms_timestamp",), "dms_timestamp")
+    assert (table.sequence_by, table.stamp, table.effective_at) == ((), None, "dms_timestamp")
+    text = dms_declaration("shop", tmp_path, [table])
+    assert "effective_at: dms_timestamp" in text
+    assert "# no sequence_by: the full load has later times" in text
+    assert "kind: history" in text
+
+    (tmp_path / "hosts" / FIRST).write_text(changes.replace("10:00:03", "10:00:08"))
+    table = only(tmp_path)
+    assert (table.sequence_by, table.stamp, table.is_order_guessed) == (("dms_timestamp",), "dms_timestamp", True)
+    assert "changes made during a full load lose to it" in table.doubts[0]
     assert "then write effective_at for sequence_by" in dms_declaration("shop", tmp_path, [table])
 
 

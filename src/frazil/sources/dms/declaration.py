@@ -122,6 +122,9 @@ def _keys_and_order(table: Discovered) -> list[str]:
         if table.stamp:
             lines.append("    # if DMS adds it (TimestampColumnName), changes made during a full load lose to it:")
             lines.append("    # then write effective_at for sequence_by, and files and records order the changes")
+    elif table.effective_at:
+        lines.append(f"    effective_at: {_text(table.effective_at)}  # guessed: the time of a change")
+        lines.append("    # no sequence_by: the full load has later times than changes of its rows: files order them")
     elif table.still:
         still = ", ".join(table.still)
         lines.append(f"    # no sequence_by: deletes do not move {still}, so files and records order the changes")
@@ -161,7 +164,7 @@ def _marts(table: Discovered) -> list[str]:
     own = {column.name.lower() for column in table.columns} & set(added_columns(History()))
     if own:
         lines.append(f"      # no history: it would add a column {min(own)} of its own; rename the source's")
-    elif table.sequence_by:
+    elif table.sequence_by or table.effective_at:
         lines.append("      - {kind: history, deletes: close}")
     return lines
 

@@ -72,6 +72,8 @@ class Discovered:
         still: columns that would qualify, but that deletes do not update.
         stamp: the ordering column if ``TimestampColumnName`` may have added it, because it is the first column. In a
             full load it holds the time of the load, so changes made meanwhile lose to it.
+        effective_at: column with the time of a change that cannot order: sampled changes have earlier times than rows
+            of the full load that they follow. None without such a column.
         deletes: number of sampled deletes.
         records: number of sampled records; ``rows`` of them are distinct rows.
         outliers: (column, narrower type that nearly all of its values have).
@@ -96,7 +98,13 @@ class Discovered:
     outliers: tuple[tuple[str, str], ...] = ()
     still: tuple[str, ...] = ()
     stamp: str | None = None
+    effective_at: str | None = None
     deletes: int = 0
+
+    @property
+    def is_order_guessed(self) -> bool:
+        """Return True if the samples do not show that ``sequence_by`` orders deletes, and changes after a load."""
+        return bool(self.sequence_by) and bool(self.stamp or (self.change_files and not self.deletes))
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -111,6 +119,11 @@ class Discovered:
             found.append(
                 f"sequence_by [{', '.join(self.sequence_by)}] is a guess: no delete was seen. Leave it out if deletes "
                 "come with the time of the row's last update"
+            )
+        if self.stamp:
+            found.append(
+                f"sequence_by [{self.stamp}] is a guess: if DMS adds it (TimestampColumnName), changes made during a "
+                "full load lose to it. Then write effective_at for sequence_by"
             )
         if self.format == "csv" and not self.header:
             found.append("the files do not name their fields: rename c1, c2, ... in their order")
@@ -216,6 +229,8 @@ def _table(name: str, path: str, files: list[Found]) -> Discovered | None:
     keys, keys_seen = keys_of(name, types, seen.rows)
     is_whole = bool(loads and changes)
     sequence, stamp, still = _order(types, keys, seen, is_named=header or is_parquet, is_whole=is_whole)
+    is_of_load = sequence is not None and _is_after_changes(sequence, keys, samples, layouts)
+    effective_at, sequence, stamp = (sequence, None, None) if is_of_load else (None, sequence, stamp)
     return Discovered(
         name=name,
         path=path,
@@ -225,7 +240,7 @@ def _table(name: str, path: str, files: list[Found]) -> Discovered | None:
         op=names.get("op", None if changes else "op"),
         include_op_for_full_load=_load_has_op(samples, layouts),
         change_seq=names.get(_CHANGE_SEQ),
-        columns=tuple(_column(field, kind, (keys, sequence), seen) for field, kind in types.items()),
+        columns=tuple(_column(field, kind, (keys, sequence or effective_at), seen) for field, kind in types.items()),
         keys=keys,
         keys_seen=keys_seen,
         sequence_by=(sequence,) if sequence else (),
@@ -236,6 +251,7 @@ def _table(name: str, path: str, files: list[Found]) -> Discovered | None:
         outliers=() if declared else _outliers(types, seen),
         still=still,
         stamp=stamp,
+        effective_at=effective_at,
         deletes=sum(is_delete for is_delete, _ in seen.changes),
     )
 
@@ -260,6 +276,25 @@ def _order(
         sequence = _only_time({field: kind for field, kind in types.items() if field not in still})
     is_stamp = is_whole and sequence == next(iter(types))
     return sequence, sequence if is_stamp else None, (would_be,) if would_be in still else ()
+
+
+def _is_after_changes(
+    time: str, keys: Sequence[str], samples: Sequence[Sample], layouts: Sequence[tuple[list[str], int]]
+) -> bool:
+    """Return True if a row of a full load has a later time than a change of it, which is read after the load."""
+    loaded: dict[tuple[str | None, ...], str] = {}
+    wanted = [name.lower() for name in (time, *keys)]
+    for one, (names, skip) in zip(samples, layouts, strict=True):
+        places = {name.lower(): number for number, name in enumerate(names)}
+        if not {*wanted} <= {*places}:
+            continue
+        for record in one.records[skip:]:
+            at, *key = (record[places[name]] for name in wanted)
+            if at is not None and one.load:
+                loaded[tuple(key)] = max(at, loaded.get(tuple(key), at))
+            elif at is not None and at < loaded.get(tuple(key), ""):
+                return True
+    return False
 
 
 def _column(name: str, kind: str, order: tuple[tuple[str, ...], str | None], seen: _Seen) -> Column:
