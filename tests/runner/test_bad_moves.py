@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 DMS = "kind: dms, path: ./landing, header: true, before_image_prefix: BI_"
-SOURCES = {"one record": (DMS, ""), "headers": (DEBEZIUM, "headers"), "files": (DEBEZIUM, "")}
+UNREAD = f"{DEBEZIUM}, encodings: {{day: date}}"
+SOURCES = {
+    "one record": (DMS, ""),
+    "headers": (DEBEZIUM, "headers"),
+    "files": (DEBEZIUM, ""),
+    "values that cannot be read": (UNREAD, ""),
+}
 PARTS = 2
 
 
@@ -37,13 +43,13 @@ def as_dms(records: list[Record], seed: int, bad: set[int]) -> list[str]:
     ]
 
 
-def as_debezium(records: list[Record], seed: int, bad: set[int], headers: str) -> list[str]:
-    """Return the messages of each record, as one text."""
+def as_debezium(records: list[Record], seed: int, bad: set[int], headers: str, wrong: str) -> list[str]:
+    """Return the messages of each record, as one text; ``wrong`` is the field that is wrong in bad ones."""
     lines = []
     for number, messages in enumerate(events_of(records, seed, headers, whole=True)):
         for message in messages:
             if (value := json.loads(message["value"] or "null")) and value["after"]:
-                value["after"]["n"] = "x" if number in bad else 1
+                value["after"] |= {"n": 1, wrong: "x" if number in bad else 1}
                 message["value"] = json.dumps(value)
         lines.append("".join(f"{json.dumps(message | {'topic': f't{seed}'})}\n" for message in messages))
     return lines
@@ -55,7 +61,8 @@ def test_a_bad_change_of_key_leaves_no_other_row_wrong(source: str, spark: Spark
     del spark
     kind, headers = SOURCES[source]
     (tmp_path / "landing").mkdir()
-    text = DECLARATION.replace(DMS, kind).replace("{name: v}]", "{name: v}, {name: n, type: int}]")
+    more = "{name: v}, {name: n, type: int}" + (", {name: day}]" if kind == UNREAD else "]")
+    text = DECLARATION.replace(DMS, kind).replace("{name: v}]", more)
     (tmp_path / "frazil.yml").write_text(
         text.replace("    marts:", "    max_bad_fraction: 1.0\n    marts:"), encoding="utf-8"
     )
@@ -65,7 +72,11 @@ def test_a_bad_change_of_key_leaves_no_other_row_wrong(source: str, spark: Spark
         bad, shown = spoiled(records, Random(seed))
         sound |= {(seed, key): value for key, value in shown.items()}
         table |= {(seed, key): value for key, value in rows.items()}
-        lines = as_dms(records, seed, bad) if kind == DMS else as_debezium(records, seed, bad, headers)
+        lines = (
+            as_dms(records, seed, bad)
+            if kind == DMS
+            else as_debezium(records, seed, bad, headers, "day" if kind == UNREAD else "n")
+        )
         cuts = [0, *sorted(Random(seed).sample(range(1, len(lines)), PARTS - 1)), len(lines)]
         for part, start, end in zip(parts, cuts, cuts[1:], strict=False):
             part.extend(lines[start:end])
@@ -77,7 +88,7 @@ def test_a_bad_change_of_key_leaves_no_other_row_wrong(source: str, spark: Spark
 
     before = rows_of(tmp_path)
     assert {key: before.get(key) for key in sound} == sound
-    if kind == DEBEZIUM:
+    if kind != DMS:
         assert {key: value for key, value in before.items() if key not in sound and key not in table} == {}
     assert unproven(tmp_path) == []
     correct(tmp_path)
@@ -100,6 +111,7 @@ def correct(folder: Path) -> None:
     api.quarantine_to(folder, "things", path)
     lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     for line in lines:
-        line["record"] |= {"n": "1"}
+        whole = line["record"] or json.loads(json.loads(line["raw"])["value"])["after"]
+        line["record"] = {**whole, "n": "1"} | ({"day": "1970-01-02"} if "day" in whole else {})
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
     api.replay(pipeline, table="things", corrected=path, spark=spark_session(pipeline))

@@ -314,8 +314,10 @@ def test_what_is_no_value_of_its_encoding_is_no_value_at_all(encoding: str, valu
     """A text column would take it as it is written."""
     mine = records(encodings={"v": encoding})
 
-    with pytest.raises(NoObjectError, match=r"^no_value: v is .*encodings: \{v: text\}"):
+    with pytest.raises(NoObjectError, match=r"^no_value: v is .*encodings: \{v: text\}") as bad:
         mine.fields(f'{{"op": "c", "before": null, "after": {{"id": 1, "v": {value}}}, "source": {{}}}}')
+
+    assert {name: bad.value.said[name] for name in ("id", "__op")} == {"id": "1", "__op": "c"}
 
 
 def test_a_delete_needs_its_key_alone() -> None:

@@ -213,8 +213,17 @@ class _Rows:
         return self._rows(r.RECORD, count, columns)
 
     def bad(self, records: list[Bad]) -> Any:
-        """Return a batch of bad records."""
-        columns = {
+        """Return a batch of bad records, with the fields that can be read."""
+        said = {name for one in records for name in one.said}
+        fields = {
+            name: pa.array([one.said.get(name) for one in records], pa.string())
+            for name in self.batch.columns
+            if name in said
+        }
+        lists = [[*one.said] if one.said else None for one in records]
+        columns = fields | {
+            r.POSITION: self._positions(fields, len(records)),
+            r.KNOWN: pa.array(lists, _TYPES["array<string>"]),
             r.ROW: pa.array([one.row for one in records], pa.int64()),
             r.RAW: pa.array([one.raw for one in records], pa.binary()),
             r.REASON: pa.array([one.reason for one in records], pa.string()),
@@ -260,7 +269,7 @@ class _Rows:
     def _positions(self, fields: Mapping[str, Any], count: int) -> Any:
         """Return the position of each record: its own place if it has one, else the position of the file."""
         places = self.opened.order_field
-        if places is None:
+        if places is None or places not in fields:
             return _repeat(self.file.position, pa.string(), count)
         has_place = pc.greater(pc.fill_null(pc.binary_length(fields[places]), 0), 0)
         own = pc.binary_join_element_wise(change_position(""), fields[places], "")

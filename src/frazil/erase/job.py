@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 PLACES: Final = "frazil_erase_places"
 _SUBJECTS: Final = "frazil_erase_subjects"
 _LINES: Final = "frazil_erase_lines"
-_RECORDS: Final = f"{r.KIND} IN ({literal(r.RECORD)}, {literal(r.CORRECTED)})"
+_RECORDS: Final = f"{r.KIND} IN ({literal(r.RECORD)}, {literal(r.BAD)}, {literal(r.CORRECTED)})"
 _GOES: Final = f"{r.KIND} IN ({', '.join(map(literal, (r.RECORD, r.BAD, r.CORRECTED, r.PART)))})"
 _SALT_BYTES: Final = 32
 _KEPT: Final = (r.FILE, r.ROW, r.POSITION, r.BATCH, r.ARRIVED_AT)
@@ -93,7 +93,7 @@ class EraseJob:
         return f"{text} IN (SELECT {SUBJECT} FROM {_SUBJECTS})"
 
     def records(self) -> DataFrame:
-        """Return file and row of the subjects' records in bronze; bad records are left out."""
+        """Return file and row of the subjects' records in bronze, bad ones too if their key can be read."""
         bronze = self.spark.table(quote(*self.context.bronze)).where(_RECORDS)
         keyed = keyed_records(self.context, bronze, self.context.head(self.context.bronze).bookmark)
         own = keyed.where(f"{self._is_subject(KEY, KEY_PARTS)} OR {self._is_subject(OLD_KEY, OLD_KEY_PARTS)}")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 CSV, VALUES, BYTES = "csv", "values", "bytes"
 """How the bytes of a file follow from its records: see ``FORM_TYPE`` in :mod:`frazil.bronze.record`."""
@@ -22,12 +23,14 @@ class Bad(NamedTuple):
         reason: why it cannot be parsed.
         raw: its bytes, if any; only the first ones of a very long record.
         end: its line end if it differs from the file's usual one, else None. Empty if the record has parts.
+        said: the fields that can still be read, by column: key and place of a record with one wrong value.
     """
 
     row: int
     reason: str
     raw: bytes | None = None
     end: bytes | None = None
+    said: Mapping[str, str | None] = MappingProxyType({})
 
 
 class Part(NamedTuple):

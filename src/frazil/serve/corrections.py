@@ -11,6 +11,7 @@ from frazil.bronze import record as r
 from frazil.bronze.read import Correction
 from frazil.catalog.trouble import translated
 from frazil.duck.database import connect
+from frazil.duck.sql import identifier
 from frazil.errors import ContractError
 from frazil.serve.tables.layers import layers
 from frazil.serve.tables.manifests import verify_manifests
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _AT_ONCE: Final = 10_000
 _SHOWN: Final = 5
 _HELP: Final = "frazil quarantine --select TABLE --to FILE writes such a file"
+_SAID: Final = "said"
 
 
 class CorrectionError(ContractError):
@@ -77,7 +79,8 @@ def read_corrections(pipeline: Pipeline, table: str, path: Path) -> tuple[Correc
         pipeline: the declaration.
         table: a source table, or one of its marts.
         path: file that :func:`write_corrections` wrote, with corrected fields. Lines with a null or unchanged record
-            are skipped. Numbers keep their text.
+            are skipped. Numbers keep their text. Of a record that could not be parsed, its operation and its place
+            are kept if they could be read and the line does not name them.
 
     Returns:
         The corrections, in the order of the file.
@@ -100,6 +103,7 @@ def read_corrections(pipeline: Pipeline, table: str, path: Path) -> tuple[Correc
         for place, position in _positions_between(duck, here):
             if place in found:
                 found[place][r.POSITION] = position
+        said = _said(duck, here)
     missing = [
         f"line {line}: {file} row {row}" for (file, row), (line, _, _) in given.items() if (file, row) not in found
     ]
@@ -110,15 +114,35 @@ def read_corrections(pipeline: Pipeline, table: str, path: Path) -> tuple[Correc
             f"{declared.name!r}: {'; '.join(missing[:_SHOWN])}{more}",
             hint=f"a record can be corrected once, while it is in quarantine; {_HELP}",
         )
-    return tuple(_corrections(declared, path, here, given, found))
+    return tuple(
+        _corrections(
+            declared, path, here, given, {place: one | {_SAID: said.get(place, {})} for place, one in found.items()}
+        )
+    )
+
+
+def _said(duck: duckdb.DuckDBPyConnection, here: Layers) -> dict[tuple[str, int], dict[str, str | None]]:
+    """Return the fields that could be read of each given record that could not be parsed: its key and its place."""
+    if here.bronze.location is None:
+        return {}
+    names = [*here.fields.values()]
+    said = duck.execute(
+        f"SELECT {r.FILE}, {r.ROW}, {r.KNOWN}, {', '.join(map(identifier, names))} FROM {here.bronze.rows} "
+        f"WHERE {r.KIND} = '{r.BAD}' AND {r.KNOWN} IS NOT NULL "
+        f"AND ({r.FILE}, {r.ROW}) IN (SELECT (file, row) FROM given_places)"
+    ).fetchall()
+    return {
+        (file, row): {name: value for name, value in zip(names, values, strict=True) if name in known}
+        for file, row, known, *values in said
+    }
 
 
 def _positions_between(duck: duckdb.DuckDBPyConnection, here: Layers) -> list[tuple[tuple[str, int], str]]:
-    """Return the position of each given record that could not be parsed: that of its neighbour in the file.
+    """Return the position of each given record whose place is unknown: that of its neighbour in the file.
 
-    Bronze has the file's position for such a record. If records carry their own places, these do not compare with it.
-    The record before it has the same position and a lower row, so the correction comes directly after it; without one,
-    the correction comes before the next record.
+    Bronze has the file's position for a record that could not be parsed. If records carry their own places, these do
+    not compare with it. The record before it has the same position and a lower row, so the correction comes directly
+    after it; without one, the correction comes before the next record.
     """
     names = f"{r.FILE} AS file, {r.ROW} AS row, {r.POSITION} AS position, {r.KIND} AS kind"
     if here.bronze.location is None:
@@ -129,6 +153,7 @@ def _positions_between(duck: duckdb.DuckDBPyConnection, here: Layers) -> list[tu
         "SELECT p.file, p.row, coalesce(arg_max(o.position, o.row) FILTER (o.row < p.row), "
         "arg_min(o.position, o.row) FILTER (o.row > p.row)) FROM given_places p "
         f"JOIN records b ON b.file = p.file AND b.row = p.row AND b.kind = '{r.BAD}' "
+        f"JOIN records l ON l.file = p.file AND l.kind = '{r.LEDGER_ROW}' AND l.position = b.position "
         f"JOIN records o ON o.file = p.file AND o.kind = '{r.RECORD}' GROUP BY p.file, p.row"
     ).fetchall()
     return [((file, row), position) for file, row, position in near]
@@ -152,6 +177,7 @@ def _corrections(
                 )
             fields[columns[name.lower()]] = value
         before = _parsed(found[file, row]) or {}
+        fields = {**found[file, row][_SAID], **fields}
         if fields != {columns.get(name.lower(), name): value for name, value in before.items()}:
             yield Correction(file=file, row=row, position=found[file, row][r.POSITION], fields=fields, text=text)
 

@@ -167,7 +167,8 @@ class _Batch:
         try:
             values = self._fields_of(_decoded(line))
         except NoObjectError as error:
-            self._bad.append(Bad(row, f"{error}", line, other_end))
+            said = {self._columns[name]: value for name, value in error.said.items() if name in self._columns}
+            self._bad.append(Bad(row, f"{error}", line, other_end, said))
             return True
         if values is None or not self._is_own(values):
             self._foreign += 1

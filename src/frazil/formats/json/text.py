@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class NoObjectError(Exception):
-    """A text is not a JSON object, or names a field twice."""
+    """A text is not a JSON object, names a field twice, or holds a value that cannot be decoded.
+
+    Attributes:
+        said: fields of the record that can still be read, by lower-case name: its key and its place; else empty.
+    """
+
+    def __init__(self, reason: str, said: Mapping[str, str | None] | None = None) -> None:
+        super().__init__(reason)
+        self.said = dict(said or {})
 
 
 class Number(str):

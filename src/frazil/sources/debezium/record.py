@@ -156,6 +156,7 @@ class Records:
     _schemas: list[tuple[Any, dict[str, Field]]] = field(default_factory=list)
     _declared: dict[str, str] = field(default_factory=dict)
     _encodings: dict[str, Field] = field(default_factory=dict)
+    _wrong: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         columns = self.table.columns or ()
@@ -168,8 +169,10 @@ class Records:
         """Return the fields of a line by lower-case name; None for ``null`` and for records of other tables.
 
         Raises:
-            NoObjectError: the line cannot be read as a record; the message has the reason.
+            NoObjectError: the line cannot be read as a record; the message has the reason. If only values are wrong,
+                it has the key and the place.
         """
+        self._wrong.clear()
         line = parsed(text)
         if line is None:
             return None
@@ -184,7 +187,15 @@ class Records:
                 "".join(filter(None, found.values())).encode()
             except UnicodeEncodeError:
                 raise NoObjectError("malformed_json: an unpaired surrogate") from None
+        if self._wrong:
+            raise NoObjectError(self._wrong[0], self._placed(found or {}))
         return found
+
+    def _placed(self, fields: Mapping[str, str | None]) -> dict[str, str | None]:
+        """Return the fields that say which row a record is about, and when: without them no delete finds its create."""
+        keys = self._lower_keys
+        named = {*keys, *(BEFORE + key for key in keys), *(name.lower() for name in (OP, TIME, POSITION))}
+        return {name: value for name, value in fields.items() if name in named}
 
     def _change(self, value: Any, key: Any, message: Mapping[str, Any]) -> dict[str, str | None] | None:
         ways, value = self._unwrapped(value)
@@ -336,9 +347,8 @@ class Records:
     def _row(
         self, row: Pairs, ways: Mapping[str, Field], needed: Collection[str] | None = None
     ) -> dict[str, str | None]:
-        """Return the fields of a row; an unreadable field that is not ``needed`` counts as not carried."""
+        """Return the fields of a row without unreadable ones; one that is ``needed`` makes the record bad."""
         found: dict[str, str | None] = {}
-        wrong: list[str] = []
         for name, value in row:
             column = _column(self.table.source.names.get(name, name))
             lower = column.lower()
@@ -356,9 +366,7 @@ class Records:
                     found[lower] = self._text(lower, value, way)
                 except NoValueError as why:
                     if needed is None or lower in needed:
-                        wrong.append(f"{why}")
-        if wrong:
-            raise NoObjectError(wrong[0])
+                        self._wrong.append(f"{why}")
         return found
 
     def _text(self, name: str, value: Any, way: Field | None) -> str | None:
