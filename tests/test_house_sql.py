@@ -53,7 +53,21 @@ TRUSTED = {
     },
     "sources/postgres/reload.py": {"name", "names", "same"},
     "sources/snapshot/capture.py": {
-        *("name", "names", "new", "old", "has_none", "has_key", "values", "texts", "_gone", "_same", "same", "differs")
+        *(
+            "name",
+            "names",
+            "new",
+            "old",
+            "has_none",
+            "has_key",
+            "values",
+            "texts",
+            "_gone",
+            "_same",
+            "same",
+            "differs",
+            "number",
+        )
     },
     "silver/record_keys.py": {"rest", "own", "old", "typed", "texts", "operation", "whole", "sql", "name", "none"},
     "silver/old_keys.py": {"rows", "problem", "text", "kind", "lacks", "known"},
