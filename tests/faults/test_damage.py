@@ -211,7 +211,7 @@ def test_a_damaged_table_is_named_with_its_file_and_the_cure(
     assert Path(error.path).name in names
     assert error.path in error.message
     assert cure in (error.hint or "")
-    assert ("rebuild" in (error.hint or "")) == (not table.startswith("bronze"))
+    assert ("full-refresh" in (error.hint or "")) == (not table.startswith("bronze"))
 
 
 @pytest.mark.parametrize(
