@@ -21,6 +21,7 @@ from tests.sources.replay import declare, land, replayed, selected
 from tests.sources.writers import KEYS, TABLES, Writers
 
 from frazil.failpoints import FAILPOINTS
+from frazil.sources.landed_files import LANDED
 from frazil.sources.postgres.errors import ServerError
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def settled(folder: Path) -> None:
 def equals_the_source(folder: Path, url: str) -> None:
     for table, keys in KEYS.items():
         assert replayed(folder, table, keys) == selected(url, table, keys), table
-        assert not [*(folder / "landing" / table).glob(".*")]
+        assert [path.name for path in (folder / "landing" / table).glob(".*")] == [LANDED]
 
 
 @pytest.mark.fault

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -12,6 +13,7 @@ import pyarrow as pa
 from frazil.bronze import record as r
 from frazil.bronze.read import Batch, records
 from frazil.duck.sql import identifier, literal
+from frazil.errors import HistoryChangedError
 from frazil.host.scratch import spill_folder
 from frazil.serve.check.finding import Difference
 from frazil.serve.check.fold import mart_columns, ties, wanted, with_values
@@ -198,7 +200,8 @@ class Explanation:
         self._unseen = self._rows.uncaptured(folder)
         source = source_of(here.table)
         ledger = scan_ledger(self._duck, here.bronze.location) if here.bronze.location else Ledger()
-        self._of_files(source, source.find_new(self._pipeline.folder, ledger).files, "is not taken yet")
+        with suppress(HistoryChangedError):  # a run refuses the files: what waits in them is as good as lost
+            self._of_files(source, source.find_new(self._pipeline.folder, ledger).files, "is not taken yet")
         elsewhere = here.table.source.landed_in(f"{folder}")
         if elsewhere is not None and self._unseen is None:
             other = source_of(here.table.model_copy(update={"source": elsewhere}))
