@@ -64,14 +64,14 @@ class Progress(_OnTerminal):
     ) -> None:
         self._quiet, self._clock = quiet or out.quiet, clock
         self._spinner = Spinner("dots")
+        self._lock = threading.Lock()
+        self._now: dict[str, tuple[str, str, float]] = {"": (first, "", self._clock())} if first else {}
+        self._said: dict[str, float] = {}
         live = None
         if err.is_terminal and not self._quiet:
             # Drawn at each refresh, so that the seconds go on between two events.
             live = Live(console=err, transient=True, refresh_per_second=8, get_renderable=self._grid)
         super().__init__(live)
-        self._lock = threading.Lock()
-        self._now: dict[str, tuple[str, str, float]] = {"": (first, "", self._clock())} if first else {}
-        self._said: dict[str, float] = {}
 
     def planned(self, steps: Sequence[Step]) -> None:
         """Remove the line of the start; show the number of steps."""
