@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import SchemaError
 from frazil.sources.kinds import source_of
+from frazil.sources.mixed_tables import ALL, NAMES, known_names
 from frazil.spec.pii import clear_fields, kept_ways, treated_fields
 
 if TYPE_CHECKING:
@@ -36,7 +37,9 @@ def check_reading(table: Table, bronze: Mapping[str, Any], taken: SourceDelta) -
 
     Raises:
         SourceChangedError: a setting or the treatment of a field has changed.
+        MixedTablesError: the records belong to several tables, and the declaration names none.
     """
+    known_names(table, bronze, taken.files)
     before: Mapping[str, Any] | None = bronze.get("reading")
     if before is None:
         return
@@ -51,7 +54,9 @@ def check_reading(table: Table, bronze: Mapping[str, Any], taken: SourceDelta) -
         old, new = before.get(setting), now.get(setting)
         if old == new or (setting == "fields" and old and list(new or ())[: len(old)] == list(old)):
             continue
-        if setting == "path":
+        if setting == "table" and old is None:
+            fits = new == ALL or [new] == bronze.get(NAMES, {}).get("")
+        elif setting == "path":
             fits = taken.known or not taken.files or set(old or ()) <= set(new or ())
         else:
             fits = setting == "by_place" and not taken.again

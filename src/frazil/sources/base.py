@@ -83,6 +83,7 @@ class NewFile(SourceFile):
         same_as: path under which the same content was taken first; None for new content.
         trail: spans of records by the server that wrote them; empty once :attr:`turns` is set.
         turns: stream of records -> offsets at which its second and later eras begin.
+        tables: names of the tables that the records belong to; empty where they name none, or the source declares one.
     """
 
     sha256: str
@@ -93,6 +94,7 @@ class NewFile(SourceFile):
     same_as: str | None = None
     trail: tuple[Span, ...] = ()
     turns: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    tables: tuple[str, ...] = ()
 
     @property
     def fields(self) -> tuple[tuple[str, str], ...]:

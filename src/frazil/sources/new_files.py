@@ -59,7 +59,7 @@ class Content:
     """Result of one pass over a file.
 
     Attributes:
-        columns, inner, written, broken, trail: as in :class:`NewFile`.
+        columns, inner, written, broken, trail, tables: as in :class:`NewFile`.
         unfinished: why the file seems to be incomplete; None for a complete file.
     """
 
@@ -69,6 +69,7 @@ class Content:
     inner: tuple[tuple[str, str], ...] = ()
     written: tuple[str, ...] = ()
     trail: tuple[Span, ...] = ()
+    tables: tuple[str, ...] = ()
 
 
 Inspect: TypeAlias = "Callable[[HashedFile, SourceFile], Content]"
@@ -224,7 +225,7 @@ def _inspected(file: SourceFile, inspect: Inspect) -> tuple[NewFile | None, str 
         if not is_listed or hashed.size_bytes != file.size_bytes or storage.stat(file.uri) != before:
             return None, None
     listed = {field.name: getattr(file, field.name) for field in fields(file)}
-    looked = {name: getattr(content, name) for name in ("columns", "inner", "written", "broken", "trail")}
+    looked = {name: getattr(content, name) for name in ("columns", "inner", "written", "broken", "trail", "tables")}
     found = NewFile(**listed, sha256=sha256, **looked)
     return found, content.unfinished
 

@@ -96,9 +96,11 @@ class Trail:
 
     Attributes:
         spans: stream -> its spans, newest last.
+        tables: names of the tables that the records belong to.
     """
 
     spans: dict[str, list[Span]] = field(default_factory=dict)
+    tables: dict[str, None] = field(default_factory=dict)
 
     def see(self, stream: str, offset: int | None, mark: Mark) -> None:
         """Add a record.

@@ -28,6 +28,7 @@ from frazil.silver.baseline import kept_baseline
 from frazil.silver.evolution import later_fields
 from frazil.sources.eras import ERAS, follow, moves_told
 from frazil.sources.kinds import source_of
+from frazil.sources.mixed_tables import NAMES, known_names
 from frazil.spark.gateway import is_local
 from frazil.spec.amount import counted, sized
 from frazil.spec.pii import declared_pii
@@ -98,11 +99,13 @@ def ingest(context: TableRun, step: Ingest) -> Ingested:
 
 
 def _followed(context: TableRun, step: Ingest, before: Mapping[str, Any]) -> tuple[Ingest, dict[str, Any]]:
-    """Detect a move to another server; return the step with updated files, and entries for bronze's bookmark."""
+    """Find moves to another server and second tables; return the step, and entries of bronze's bookmark."""
     table = context.table
     followed = follow(table.name, step.files, before.get(ERAS, {}), stops=not table.sequence_by)
     context.report.warnings += moves_told(followed.moves)
-    return replace(step, files=followed.files), {ERAS: followed.kept} if followed.kept else {}
+    names = known_names(table, before, step.files)
+    kept = {ERAS: followed.kept, NAMES: names}
+    return replace(step, files=followed.files), {key: values for key, values in kept.items() if values}
 
 
 def _known_fields(step: Ingest, new: Batch, before: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from frazil.sources.debezium.place import (
     stream_of,
 )
 from frazil.sources.eras import place_in_era
+from frazil.sources.mixed_tables import ALL
 from frazil.spec.model.kinds.debezium import BEFORE, OP, POSITION, TIME
 from frazil.spec.sql.names import literal
 
@@ -98,7 +99,10 @@ _TRUNCATES: Final = ("t", "truncate")
 _MESSAGE: Final = frozenset(
     {"topic", "partition", "offset", "timestamp", "timestamptype", "key", "value", "headers", "follows"}
 )
-_FLAT_SOURCE: Final = ("lsn", "sequence", "file", "pos", "row", "commit_lsn", "change_lsn", "scn", "commit_scn")
+_FLAT_SOURCE: Final = (
+    *("lsn", "sequence", "file", "pos", "row", "commit_lsn", "change_lsn", "scn", "commit_scn"),
+    *("db", "schema", "table"),
+)
 _NUMBERS: Final = frozenset({"int", "bigint", "decimal"})
 _AS_TEXT: Final = Field("string")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -388,10 +392,13 @@ class Records:
 
     def _is_own(self, source: Mapping[str, Any]) -> bool:
         wanted = self.table.source.table
-        if wanted is None:
+        if wanted == ALL:
             return True
         names = [source.get("schema") or source.get("db"), source.get("table")]
-        return ".".join(str(name) for name in names if name) == str(wanted)
+        name = ".".join(str(name) for name in names if name)
+        if wanted is None and self.trail is not None and source.get("table"):
+            self.trail.tables.setdefault(name)
+        return wanted is None or name == str(wanted)
 
     def _flat_operation(self, whole: Mapping[str, Any]) -> str | None:
         op = self.table.source.op

@@ -63,7 +63,7 @@ class DebeziumSource(RecordFiles):
         return self.json_content(file, lines).columns
 
     def json_content(self, file: SourceFile, lines: Iterable[bytes]) -> Content:
-        """Return the same columns, and which servers the events are of; raise the same."""
+        """Return the same columns, and which servers and tables the events are of; raise the same."""
         trail = Trail()
         records, is_any, other = Records(self.table, file.name, trail=trail), False, None
         for line in lines:
@@ -75,7 +75,7 @@ class DebeziumSource(RecordFiles):
                 continue
         if other is not None and not is_any:
             raise RecordFormError(file.path, other)
-        return Content(tuple(records.types.values()), trail=trail.all())
+        return Content(tuple(records.types.values()), trail=trail.all(), tables=tuple(trail.tables))
 
     def open(self, file: SourceFile, names: tuple[str, ...], **limits: int) -> RecordReader:
         """Open a file.

@@ -52,7 +52,8 @@ class Debezium(SourceSpec):
     )
     table: str | None = Field(
         default=None,
-        description="schema.table (database.table for MySQL) whose events are taken; left out: all there are.",
+        description="schema.table (database.table for MySQL) whose events are taken; '*': those of all tables, as "
+        "parts of one. Left out: all there are, and events of a second table are refused.",
     )
     form: Literal["envelope", "flat"] = Field(
         default="envelope",
