@@ -44,6 +44,100 @@ def test_records_of_another_form_are_refused_by_name(form: Any, record: dict[str
     assert "id" in dict(beside)
 
 
+MESSAGES: list[tuple[dict[str, Any], str]] = [
+    (
+        {"database": "s", "table": "t", "type": "update", "ts": 2, "xid": 5, "data": {"id": 1}, "old": {"n": 1}},
+        "Maxwell.*form: flat",
+    ),
+    ({"database": "s", "table": "t", "type": "bootstrap-start", "ts": 1, "data": {}}, "Maxwell"),
+    (
+        {"data": [{"id": "1"}], "database": "s", "es": 1, "id": 7, "isDdl": False, "table": "t", "type": "INSERT"},
+        "Canal.*form: flat",
+    ),
+    ({"data": None, "database": "s", "id": 8, "isDdl": True, "table": "t", "type": "ALTER", "sql": "…"}, "Canal"),
+    (
+        {"table": "q.t", "op_type": "U", "op_ts": "2026-01-01", "before": {"id": 1}, "after": {"id": 1}},
+        "GoldenGate.*json_row",
+    ),
+    ({"action": "B", "xid": 5}, "wal2json"),
+    ({"action": "I", "schema": "s", "table": "t", "columns": [{"name": "id", "value": 1}]}, "wal2json.*postgres"),
+    ({"action": "D", "schema": "s", "table": "t", "identity": [{"name": "id", "value": 1}]}, "wal2json"),
+    ({"change": [{"kind": "insert", "columnnames": ["id"], "columnvalues": [1]}]}, "wal2json"),
+    ({"data": {"id": 1}, "metadata": {"record-type": "data", "operation": "insert"}}, "metadata.*form: flat"),
+    ({"data": {"id": 1}, "before": None, "metadata": {"OperationName": "UPDATE"}}, "metadata"),
+    (
+        {"_id": {"_data": "82"}, "operationType": "insert", "ns": {"db": "s"}, "documentKey": {"_id": 1}},
+        "MongoDB's change.*ExtractNewDocumentState",
+    ),
+    ({"type": "RECORD", "stream": "t", "record": {"id": 1}}, "Singer"),
+    ({"type": "STATE", "value": {"t": 1}}, "Singer"),
+    ({"_airbyte_ab_id": "a", "_airbyte_emitted_at": 1, "_airbyte_data": {"id": 1}}, "Airbyte"),
+    ({"after": None, "key": [1], "updated": "1.0"}, "CockroachDB"),
+    ({"resolved": "1.0"}, "CockroachDB"),
+    ({"eventID": "1", "eventName": "REMOVE", "dynamodb": {"Keys": {"id": {"N": "1"}}}}, "DynamoDB"),
+    ({"id": "lsn:1", "source": "/debezium", "specversion": "1.0", "type": "x", "data": {}}, "CloudEvents"),
+]
+
+
+def _file() -> SourceFile:
+    return SourceFile(
+        path="a.jsonl", uri="a.jsonl", name="a.jsonl", size_bytes=1, modified_ns=0, load=False, position="1/a"
+    )
+
+
+@pytest.mark.parametrize("form", ["envelope", "flat"])
+@pytest.mark.parametrize(("record", "said"), MESSAGES)
+def test_messages_of_other_tools_are_refused_by_name(form: Any, record: dict[str, Any], said: str) -> None:
+    """LOUD: their ids are not those of rows, and their rows are inside."""
+    table = records(form=form, op="type").table
+
+    with pytest.raises(RecordFormError) as refused:
+        DebeziumSource(table).json_columns(_file(), [json.dumps(record).encode()])
+
+    assert re.search(said, f"{refused.value.message} {refused.value.hint}")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"id": 1, "database": "s", "table": "t", "type": "x", "data": {"a": 1}},
+        {"id": 1, "table": "t", "op_type": "U", "before": {"a": 1}, "after": {"a": 2}},
+        {"id": 1, "type": "RECORD", "value": 3},
+        {"id": 1, "action": "B", "schema": "s", "table": "t", "columns": "id"},
+        {"id": 1, "key": [1], "after": {"a": 2}},
+        {"id": 1, "resolved": "yes"},
+        {"id": 1, "metadata": {"operation": "x"}, "data": {}},
+    ],
+)
+def test_rows_that_resemble_messages_are_rows(row: dict[str, Any]) -> None:
+    found = records(form="flat", op=None).fields(json.dumps(row))
+
+    assert found is not None
+    assert found["id"] == "1"
+
+
+@pytest.mark.parametrize("form", ["envelope", "flat"])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[{"id": 1, "op": "c"}]\n', r"one JSON array.*jq -c '\.\[\]'"),
+        ('[\n{"id": 1},\n{"id": 2}\n]\n', "one JSON array"),
+        ('{\n  "id": 1,\n  "row": {"a": 2}\n}\n', "JSON over several lines.*jq -c ."),
+        ('{"id": 1}{"id": 2}\n', "several objects on one line.*jq -c ."),
+        ('{"id": 1}\t{"id": 1, "op": "c"}\n', "console.*kcat -J"),
+        ('1\t{"id": 1, "op": "c"}\n', "console.*kcat -J"),
+        ('CreateTime:1\tpartition:0\t{"id": 1}\n', "console.*print.key"),
+    ],
+)
+def test_json_that_is_no_lines_is_refused_by_name(form: Any, text: str, said: str) -> None:
+    lines = [line.encode() for line in text.splitlines(keepends=True)]
+
+    with pytest.raises(RecordFormError) as refused:
+        DebeziumSource(records(form=form).table).json_columns(_file(), lines)
+
+    assert re.search(said, f"{refused.value.message} {refused.value.hint}")
+
+
 @pytest.mark.parametrize("form", ["envelope", "flat"])
 @pytest.mark.parametrize(
     "record",

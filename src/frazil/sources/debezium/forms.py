@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import SourceError
 from frazil.formats.json.text import NoObjectError, Pairs
+from frazil.sources.debezium.messages import HINTS, LINES_HINTS, message_form
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -17,6 +18,8 @@ PRINTED_AVRO: Final = "Avro, printed as JSON by a console"
 BINARY: Final = "Avro or Protobuf, not JSON"
 
 _HINTS: Final = {
+    **HINTS,
+    **LINES_HINTS,
     FLAT: "write form: flat in the source",
     ENVELOPES: "leave form: flat out of the source",
     MONGODB: "write flat rows, with ExtractNewDocumentState, and form: flat; the key is then _id",
@@ -74,6 +77,8 @@ def check_form(whole: Mapping[str, Any], *, is_envelope: bool) -> None:
         raise OtherFormError(ENVELOPES)
     if is_envelope and "op" not in whole and {"__op", "__deleted"} & whole.keys():
         raise OtherFormError(FLAT)
+    if not is_event and (message := message_form(whole)) is not None:
+        raise OtherFormError(message)
 
 
 def is_no_change(whole: Mapping[str, Any], columns: Collection[str]) -> bool:

@@ -10,6 +10,7 @@ from frazil.formats.json.text import NoObjectError
 from frazil.sources.base import EventMeaning, LoadMeaning, NewFile, PlainMeaning, RecordMeaning
 from frazil.sources.debezium.forms import OtherFormError, RecordFormError
 from frazil.sources.debezium.landed import verify_files, verify_offsets
+from frazil.sources.debezium.messages import lines_form
 from frazil.sources.debezium.place import READS_FIRST
 from frazil.sources.debezium.record import CLASSES, DELETES, Records, change_class
 from frazil.sources.new_files import Content
@@ -65,15 +66,23 @@ class DebeziumSource(RecordFiles):
     def json_content(self, file: SourceFile, lines: Iterable[bytes]) -> Content:
         """Return the same columns, and which servers and tables the events are of; raise the same."""
         trail = Trail()
-        records, is_any, other = Records(self.table, file.name, trail=trail), False, None
+        records, is_any, other, first = Records(self.table, file.name, trail=trail), False, None, ""
+        is_array = False
         for line in lines:
             try:
                 is_any |= records.fields(line.decode()) is not None
             except OtherFormError as error:
                 other = other or error.form
-            except (NoObjectError, UnicodeDecodeError):
+            except NoObjectError as error:
+                # A value that is wrong leaves the record its key.
+                is_any |= bool(error.said)
+                first = first or (line.decode() if f"{error}".startswith("malformed_json") else "")
+                # The last object of an array has no comma behind it, and would be the only record.
+                is_array |= line.strip() == b"[" and not records.types.keys() - self.table.source.own_fields.keys()
+            except UnicodeDecodeError:
                 continue
-        if other is not None and not is_any:
+        other = other or lines_form(first)
+        if other is not None and (is_array or not is_any):
             raise RecordFormError(file.path, other)
         return Content(tuple(records.types.values()), trail=trail.all(), tables=tuple(trail.tables))
 

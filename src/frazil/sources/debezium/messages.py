@@ -1,0 +1,174 @@
+"""Recognize the messages of other tools, whose rows lie inside: read as rows they would give a wrong table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from frazil.formats.json.text import Pairs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Whole = Mapping[str, Any]
+
+_FLATTEN: Final = "write each row as one flat object with a field that says what it does, and declare form: flat"
+_MAXWELL: Final = frozenset(
+    {"database", "table", "type", "ts", "xid", "xoffset", "commit", "position", "gtid", "server_id", "thread_id"}
+    | {"schema_id", "primary_key", "primary_key_columns", "push_ts", "query", "data", "old", "def", "sql", "_id"}
+)
+_BEGIN_OR_COMMIT: Final = frozenset({"action", "xid", "timestamp", "lsn", "nextlsn", "origin"})
+_WAL2JSON: Final = frozenset({"change", "xid", "nextlsn", "timestamp", "origin"})
+_SINGER: Final = ("RECORD", "STATE", "SCHEMA", "ACTIVATE_VERSION", "BATCH", "LOG", "TRACE", "CATALOG")
+_COCKROACH: Final = frozenset({"after", "before", "key", "updated", "mvcc_timestamp", "topic", "resolved", "cursor"})
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """The messages of one tool.
+
+    Attributes:
+        form: what they are, in words.
+        hint: the way out.
+        is_one: returns whether fields, by lower-case name, are such a message.
+    """
+
+    form: str
+    hint: str
+    is_one: Callable[[Whole], bool]
+
+
+def _has(whole: Whole, *names: str) -> bool:
+    return {*names} <= whole.keys()
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, Pairs)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list) and not isinstance(value, Pairs)
+
+
+def _is_maxwell(whole: Whole) -> bool:
+    is_told = _has(whole, "database", "table", "type") and whole.keys() <= _MAXWELL
+    return is_told and (_is_object(whole.get("data")) or _is_object(whole.get("def")))
+
+
+def _is_canal(whole: Whole) -> bool:
+    return _has(whole, "data", "database", "table", "type", "isddl") and not _is_object(whole["data"])
+
+
+def _is_golden_gate(whole: Whole) -> bool:
+    is_told = _has(whole, "table", "op_type", "op_ts")
+    return is_told and (_is_object(whole.get("before")) or _is_object(whole.get("after")))
+
+
+def _is_wal2json(whole: Whole) -> bool:
+    if whole.get("action") in ("B", "C") and whole.keys() <= _BEGIN_OR_COMMIT:
+        return True
+    is_row = _has(whole, "action", "schema", "table") and (
+        _is_list(whole.get("columns")) or _is_list(whole.get("identity"))
+    )
+    return is_row or (_is_list(whole.get("change")) and whole.keys() <= _WAL2JSON)
+
+
+def _is_with_metadata(whole: Whole) -> bool:
+    """Return whether metadata beside the row says what it does: Amazon DMS in streams, and Striim."""
+    metadata = whole.get("metadata")
+    names = {name.lower() for name, _ in metadata} if isinstance(metadata, Pairs) else set()
+    return bool(names & {"record-type", "operation", "operationname"}) and (
+        whole.keys() <= {"data", "metadata", "before", "before-image", "control", "userdata"}
+    )
+
+
+def _is_mongodb(whole: Whole) -> bool:
+    return _has(whole, "operationtype", "ns") and (_is_object(whole["ns"]) or _is_object(whole.get("documentkey")))
+
+
+def _is_singer(whole: Whole) -> bool:
+    is_message = whole.get("type") in _SINGER and (_is_object(whole.get("record")) or "stream" in whole)
+    is_state = whole.get("type") == "STATE" and whole.keys() <= {"type", "value", "state"}
+    return is_message or is_state or _is_object(whole.get("_airbyte_data"))
+
+
+def _is_cockroach(whole: Whole) -> bool:
+    is_row = _has(whole, "after", "key") and _is_list(whole["key"]) and whole.keys() <= _COCKROACH
+    return is_row or whole.keys() == {"resolved"}
+
+
+MESSAGES: Final = (
+    Message("Maxwell's messages, with the row in data", _FLATTEN, _is_maxwell),
+    Message("Canal's messages, with rows in data", _FLATTEN, _is_canal),
+    Message(
+        "operations of Oracle GoldenGate, with the row in after",
+        "set format=json_row in the handler and op: op_type with form: flat here",
+        _is_golden_gate,
+    ),
+    Message(
+        "messages of wal2json, with lists of columns",
+        "capture the database with kind: postgres, or use Debezium",
+        _is_wal2json,
+    ),
+    Message("messages with the row in data and its operation in metadata", _FLATTEN, _is_with_metadata),
+    Message(
+        "MongoDB's change events, whose _id is not that of the document",
+        "use Debezium with ExtractNewDocumentState, and form: flat",
+        _is_mongodb,
+    ),
+    Message("messages of Singer or Airbyte, with the row inside", _FLATTEN, _is_singer),
+    Message("messages of a CockroachDB changefeed", _FLATTEN, _is_cockroach),
+    Message(
+        "events of a DynamoDB stream, with typed values", _FLATTEN, lambda whole: _has(whole, "eventname", "dynamodb")
+    ),
+    Message(
+        "CloudEvents, whose id is not that of a row",
+        "write JSON: value.converter=org.apache.kafka.connect.json.JsonConverter",
+        lambda whole: _has(whole, "specversion", "id", "source", "type"),
+    ),
+)
+"""The messages that are refused by name; no row of a table has these fields beside each other."""
+
+HINTS: Final = {message.form: message.hint for message in MESSAGES}
+
+
+def message_form(whole: Whole) -> str | None:
+    """Return the form of another tool's message, in words; None for a record that is none.
+
+    Args:
+        whole: lower-case name -> field of the record.
+    """
+    if "__op" in whole or "__deleted" in whole:
+        return None
+    return next((message.form for message in MESSAGES if message.is_one(whole)), None)
+
+
+ARRAY: Final = "one JSON array"
+PRETTY: Final = "JSON over several lines"
+SEVERAL: Final = "several objects on one line"
+CONSOLE: Final = "the output of a console, with more on a line than the value"
+
+LINES_HINTS: Final = {
+    ARRAY: "write one object a line: jq -c '.[]'",
+    PRETTY: "write one object a line: jq -c .",
+    SEVERAL: "write one object a line: jq -c .",
+    CONSOLE: "write values alone, or messages as objects: kcat -J; kafka-console-consumer without print.key",
+}
+
+
+def lines_form(first: str) -> str | None:
+    """Return how the text of a file is no JSON lines, in words, from its first line; None where that is not known.
+
+    Args:
+        first: the first line that is not blank, and that is no JSON object.
+    """
+    line = first.strip()
+    if line in ("{", "[", "[{") or (line[:1] == "{" and line[-1:] in ("{", "[", ",")):
+        return ARRAY if line[0] == "[" else PRETTY
+    if line[:1] == "[":
+        return ARRAY
+    if line[:1] == "{":
+        if "}\t{" in line:
+            return CONSOLE
+        return SEVERAL if "}{" in line or "} {" in line else None
+    return CONSOLE if "{" in line and line[-1:] == "}" else None
