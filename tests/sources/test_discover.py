@@ -28,6 +28,7 @@ def test_files_with_a_header_are_read_by_their_names(tmp_path: Path) -> None:
             FIRST: """
                 Op,id,name,updated_at
                 U,1,Anna,2024-01-31 10:00:00
+                D,2,Bob,2024-01-31 10:00:01
                 """,
         },
     )
@@ -42,7 +43,7 @@ def test_files_with_a_header_are_read_by_their_names(tmp_path: Path) -> None:
     )
     assert types(table) == {"id": "int", "name": "string", "updated_at": "timestamp"}
     assert (table.keys, table.keys_seen, table.sequence_by) == (("id",), True, ("updated_at",))
-    assert (table.load_files, table.change_files, table.records, table.rows) == (1, 1, 3, 2)
+    assert (table.load_files, table.change_files, table.records, table.rows) == (1, 1, 4, 2)
 
 
 def test_a_decimal_of_whole_numbers_is_a_key(tmp_path: Path) -> None:
@@ -70,7 +71,7 @@ def test_of_a_time_that_dms_may_have_added_the_declaration_says_what_it_costs(tm
 
     (tmp_path / "hosts" / FIRST).write_text(changes.replace("10:00:03", "10:00:08"))
     table = only(tmp_path)
-    assert (table.sequence_by, table.stamp, table.is_order_guessed) == (("dms_timestamp",), "dms_timestamp", True)
+    assert (table.sequence_by, table.stamp, table.unproven) == (("dms_timestamp",), "dms_timestamp", None)
     assert "changes made during a full load lose to it" in table.doubts[0]
     assert "then write effective_at for sequence_by" in dms_declaration("shop", tmp_path, [table])
 

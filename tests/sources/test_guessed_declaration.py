@@ -53,20 +53,70 @@ def test_names_that_are_taken_still_give_a_right_declaration(tmp_path: Path) -> 
     assert parse(text).tables[0].columns == tables[0].columns
 
 
-def test_no_order_is_proposed_that_deletes_do_not_carry(tmp_path: Path) -> None:
-    load = {LOAD: "id,updated_at\n1,2024-01-01 10:00:00\n2,2024-01-01 11:00:00"}
-    write(tmp_path / "old", {**load, FIRST: "op,id,updated_at\nD,1,2024-01-01 10:00:00"})
-    write(tmp_path / "bare", {**load, FIRST: "op,id,updated_at\nD,1,NULL"})
-    write(tmp_path / "moved", {**load, FIRST: "op,id,updated_at\nD,1,2024-01-02 10:00:00"})
+@pytest.mark.parametrize(
+    ("changes", "unproven"),
+    [
+        ("D,1,2024-01-02 10:00:00", None),
+        ("D,1,2024-01-01 10:00:00", "still"),
+        ("D,1,NULL", "still"),
+        ("D,1,2024-01-02 10:00:00\nD,2,NULL", "still"),
+        ("U,1,2024-01-02 10:00:00\nD,1,2024-01-02 10:00:00", "still"),
+        ("U,1,2024-01-02 10:00:00", "unseen"),
+        ("D,9,2024-01-02 10:00:00", "unseen"),
+        ("U,1,2024-01-03 10:00:00\nD,1,2024-01-02 10:00:00", "unseen"),
+    ],
+)
+def test_no_order_is_proposed_that_no_delete_shows(tmp_path: Path, changes: str, unproven: str | None) -> None:
+    """SEQUENCE-OF-DELETES: what an unseen row had before its delete is unknown, so the delete shows nothing."""
+    load = "id,updated_at\n1,2024-01-01 10:00:00\n2,2024-01-01 11:00:00"
+    write(tmp_path / "hosts", {LOAD: load, FIRST: f"op,id,updated_at\n{changes}"})
 
-    tables = {table.name: table for table in discover(f"{tmp_path}")}
+    table = only(tmp_path)
 
-    assert {name: table.sequence_by for name, table in tables.items()} == {
-        "old": (),
-        "bare": (),
-        "moved": ("updated_at",),
-    }
-    assert "# no sequence_by: deletes do not move updated_at" in dms_declaration("shop", tmp_path, [tables["old"]])
+    assert table.unproven == unproven
+    assert (table.sequence_by, table.effective_at) == (((), "updated_at") if unproven else (("updated_at",), None))
+    text = dms_declaration("shop", tmp_path, [table])
+    assert ("# no sequence_by: some deletes do not move updated_at" in text) == (unproven == "still")
+    assert ("Write sequence_by: [updated_at] only if deletes move it too" in text) == (unproven == "unseen")
+    assert "kind: history" in text
+
+
+def test_a_delete_shows_nothing_if_an_update_before_it_may_have_been_left_out(tmp_path: Path) -> None:
+    """Only the first, a middle and the last of many change files are looked at."""
+    load = {LOAD: "id,updated_at\n1,2024-01-01 10:00:00"}
+    update = "op,id,updated_at\nU,1,2024-01-02 10:00:00"
+    delete = "op,id,updated_at\nD,1,2024-01-02 10:00:00"
+    other = "op,id,updated_at\nU,7,2024-01-02 10:00:0"
+    names = [f"2024020{day}-101500123.csv" for day in range(1, 6)]
+    files = {name: f"{other}{number}" for number, name in enumerate(names)}
+
+    write(tmp_path / "hosts", {**load, **files, names[1]: update, names[2]: delete})
+    assert (only(tmp_path).sequence_by, only(tmp_path).unproven) == ((), "unseen")
+
+    moved = delete.replace("01-02", "01-03")
+    write(tmp_path / "hosts", {names[1]: f"{other}8", names[2]: f"{update}\n{moved.splitlines()[1]}"})
+    assert only(tmp_path).sequence_by == ("updated_at",)
+
+
+def test_a_delete_in_a_file_behind_one_that_is_read_in_part_shows_nothing(tmp_path: Path) -> None:
+    first = "\n".join(["op,id,updated_at", "U,1,2024-01-01 10:00:00", *["U,7,2024-01-01 11:00:00"] * 40_000])
+    write(tmp_path / "hosts", {FIRST: first, SECOND: "op,id,updated_at\nD,1,2024-01-02 10:00:00"})
+
+    assert (only(tmp_path).sequence_by, only(tmp_path).unproven) == ((), "unseen")
+
+
+def test_a_time_that_some_upserts_lack_is_not_proposed(tmp_path: Path) -> None:
+    """NOTHING-LOST: as an order it would send them to quarantine, as an event time it would begin no version."""
+    deleted = "D,1,2024-01-02 10:00:00,2024-01-02 10:00:00"
+    load = "id,modified,updated_at\n1,2024-01-01 10:00:00,2024-01-01 10:00:00"
+    write(tmp_path / "hosts", {LOAD: f"{load}\n2,2024-01-01 10:00:00,", FIRST: f"op,id,modified,updated_at\n{deleted}"})
+    write(tmp_path / "guests", {LOAD: "id\n1", FIRST: "op,id,updated_at\nI,2,2024-01-01 10:00:00"})
+
+    guests, hosts = discover(f"{tmp_path}")
+
+    assert (guests.sequence_by, guests.effective_at) == ((), None)
+    assert hosts.sequence_by == ("modified",)
+    assert "nothing looks like a time of change" in dms_declaration("shop", tmp_path, [guests])
 
 
 def test_files_of_two_tables_in_one_folder_are_separated(tmp_path: Path) -> None:
@@ -92,7 +142,8 @@ tables:
   - name: hosts
     source: {kind: dms, path: ./landing/hosts, format: csv, header: true}
     keys: [id]  # guessed: unique and never NULL in 1 row
-    sequence_by: [updated_at]  # guessed: a timestamp, by its name or alone; no delete was seen
+    effective_at: updated_at  # guessed: the time of a change, by its name
+    # no sequence_by: files and records order the changes. Write sequence_by: [updated_at] only if deletes move it too
     columns:
       - {name: id, type: int, nullable: false}
       - {name: updated_at, type: timestamp}

@@ -91,7 +91,7 @@ def _show_discovered(found: Sequence[Discovered]) -> None:
             one.name,
             one.format,
             ", ".join(one.keys) + ("" if one.keys_seen else " (by name only!)"),
-            ", ".join(one.sequence_by) + (" (a guess!)" if one.is_order_guessed else ""),
+            ", ".join(one.sequence_by) + (" (a guess!)" if one.stamp else ""),
         ]
         for one in found
     ]

@@ -6,7 +6,7 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from frazil.errors import SourceError
 from frazil.spec import History
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
     from frazil.sources.dms.discover import Discovered
     from frazil.spec import Column
+
+_WHY_NO_ORDER: Final = {
+    "unseen": "files and records order the changes. Write sequence_by: [{time}] only if deletes move it too",
+    "still": "some deletes do not move {time}, so files and records order the changes",
+    "load": "the full load has later times than changes of its rows, so files and records order the changes",
+}
 
 
 class NothingFoundError(SourceError):
@@ -117,19 +123,18 @@ def _keys_and_order(table: Discovered) -> list[str]:
         note = "GUESSED BY ITS NAME OR PLACE ONLY: name the columns that are unique"
     lines.append(f"    keys: {_list(table.keys)}  # {note}")
     if table.sequence_by:
-        seen = "" if table.deletes or not table.change_files else "; no delete was seen"
-        lines.append(f"    sequence_by: {_list(table.sequence_by)}  # guessed: a timestamp, by its name or alone{seen}")
+        lines.append(f"    sequence_by: {_list(table.sequence_by)}  # guessed: a timestamp that deletes move")
         if table.stamp:
             lines.append("    # if DMS adds it (TimestampColumnName), changes made during a full load lose to it:")
             lines.append("    # then write effective_at for sequence_by, and files and records order the changes")
     elif table.effective_at:
-        lines.append(f"    effective_at: {_text(table.effective_at)}  # guessed: the time of a change")
-        lines.append("    # no sequence_by: the full load has later times than changes of its rows: files order them")
-    elif table.still:
-        still = ", ".join(table.still)
-        lines.append(f"    # no sequence_by: deletes do not move {still}, so files and records order the changes")
+        time = _text(table.effective_at)
+        lines.append(f"    effective_at: {time}  # guessed: the time of a change, by its name")
+        lines.append(f"    # no sequence_by: {_WHY_NO_ORDER[table.unproven or 'unseen'].format(time=time)}")
     else:
-        lines.append("    # no sequence_by: nothing looks like a time of change, so files and records order it")
+        lines.append(
+            "    # no sequence_by: nothing looks like a time of change, so files and records order the changes"
+        )
     return lines
 
 

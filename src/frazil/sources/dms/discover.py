@@ -8,21 +8,22 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from frazil.errors import SourceError
 from frazil.formats.field_names import safe_name
 from frazil.sources.dms.guess import (
+    Change,
     is_operation,
     keys_of,
     looks_like_names,
     mostly,
     sample,
-    sequence_of,
-    still_in_deletes,
+    time_of,
+    times_of_deletes,
     type_of,
 )
 from frazil.spec import Column
@@ -34,8 +35,9 @@ from frazil.storage.files import storage_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from frazil.sources.dms.guess import Change, Sample
+    from frazil.sources.dms.guess import Sample
 
+_T = TypeVar("_T")
 _LOAD: Final = re.compile(r"(SEGMENT\d+_)?LOAD[0-9A-F]+\.", re.IGNORECASE)
 _CHANGES: Final = re.compile(r"\d{8}-\d{6,}.*\.")
 _DATE_PART: Final = re.compile(r"\d{2}|\d{4}([-_]?\d{2}){0,3}|\d{2}[-_]?\d{4}[-_]?\d{2}|\d{2}[-_]?\d{2}[-_]?\d{4}")
@@ -68,13 +70,14 @@ class Discovered:
         change_seq: field with DMS's change sequence, or None.
         columns: columns with rules that all sampled records keep; ``c1``, ``c2``, … if the files do not name them.
         keys_seen: True if the keys are unique together and never NULL in the sampled rows.
-        sequence_by: column with the time of a change, updated by deletes too; empty if no column qualifies.
-        still: columns that would qualify, but that deletes do not update.
+        sequence_by: column with the time of a change, if the samples show that deletes move it too; else empty, and
+            files and records order the changes.
         stamp: the ordering column if ``TimestampColumnName`` may have added it, because it is the first column. In a
             full load it holds the time of the load, so changes made meanwhile lose to it.
-        effective_at: column with the time of a change that cannot order: sampled changes have earlier times than rows
-            of the full load that they follow. None without such a column.
-        deletes: number of sampled deletes.
+        effective_at: column with the time of a change that does not order; ``unproven`` says why. None without such
+            a column.
+        unproven: ``unseen`` if no sampled delete moves the time, ``still`` if some deletes do not move it, ``load`` if
+            changes have earlier times than rows of the full load that they follow.
         records: number of sampled records; ``rows`` of them are distinct rows.
         outliers: (column, narrower type that nearly all of its values have).
     """
@@ -96,15 +99,9 @@ class Discovered:
     records: int
     rows: int
     outliers: tuple[tuple[str, str], ...] = ()
-    still: tuple[str, ...] = ()
     stamp: str | None = None
     effective_at: str | None = None
-    deletes: int = 0
-
-    @property
-    def is_order_guessed(self) -> bool:
-        """Return True if the samples do not show that ``sequence_by`` orders deletes, and changes after a load."""
-        return bool(self.sequence_by) and bool(self.stamp or (self.change_files and not self.deletes))
+    unproven: Literal["unseen", "still", "load"] | None = None
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -114,11 +111,6 @@ class Discovered:
             found.append(
                 f"keys [{', '.join(self.keys)}] are a guess by name only: no one, two or three columns are unique in "
                 f"{counted(self.rows, 'row')}. Declare the columns that identify a row"
-            )
-        if self.sequence_by and not self.deletes and self.change_files:
-            found.append(
-                f"sequence_by [{', '.join(self.sequence_by)}] is a guess: no delete was seen. Leave it out if deletes "
-                "come with the time of the row's last update"
             )
         if self.stamp:
             found.append(
@@ -196,7 +188,7 @@ class _Seen:
         values: values of all records.
         rows: values of records that are distinct rows of the source table.
         upserts: values of all records but deletes.
-        changes: all records in order, each with True for a delete.
+        changes: all records in order.
     """
 
     values: dict[str, list[str | None]]
@@ -227,10 +219,8 @@ def _table(name: str, path: str, files: list[Found]) -> Discovered | None:
     if not types:
         return None
     keys, keys_seen = keys_of(name, types, seen.rows)
-    is_whole = bool(loads and changes)
-    sequence, stamp, still = _order(types, keys, seen, is_named=header or is_parquet, is_whole=is_whole)
-    is_of_load = sequence is not None and _is_after_changes(sequence, keys, samples, layouts)
-    effective_at, sequence, stamp = (sequence, None, None) if is_of_load else (None, sequence, stamp)
+    time, unproven = _time_of_change(types, keys, seen, is_named=header or is_parquet)
+    sequence = None if unproven else time
     return Discovered(
         name=name,
         path=path,
@@ -240,7 +230,7 @@ def _table(name: str, path: str, files: list[Found]) -> Discovered | None:
         op=names.get("op", None if changes else "op"),
         include_op_for_full_load=_load_has_op(samples, layouts),
         change_seq=names.get(_CHANGE_SEQ),
-        columns=tuple(_column(field, kind, (keys, sequence or effective_at), seen) for field, kind in types.items()),
+        columns=tuple(_column(field, kind, (keys, time), seen) for field, kind in types.items()),
         keys=keys,
         keys_seen=keys_seen,
         sequence_by=(sequence,) if sequence else (),
@@ -249,10 +239,9 @@ def _table(name: str, path: str, files: list[Found]) -> Discovered | None:
         records=seen.records,
         rows=seen.row_records,
         outliers=() if declared else _outliers(types, seen),
-        still=still,
-        stamp=stamp,
-        effective_at=effective_at,
-        deletes=sum(is_delete for is_delete, _ in seen.changes),
+        stamp=sequence if loads and changes and sequence == next(iter(types)) else None,
+        effective_at=time if unproven else None,
+        unproven=unproven,
     )
 
 
@@ -265,35 +254,36 @@ def _types(seen: _Seen, declared: dict[str, str]) -> dict[str, str]:
     }
 
 
-def _order(
-    types: dict[str, str], keys: Sequence[str], seen: _Seen, *, is_named: bool, is_whole: bool
-) -> tuple[str | None, str | None, tuple[str, ...]]:
-    """Return the ordering time, the same if DMS may have added it, and the times that deletes do not update."""
-    times = [field for field, kind in types.items() if kind == "timestamp"]
-    still = still_in_deletes(keys, times, seen.changes)
-    sequence, would_be = sequence_of(types, seen.values, still), sequence_of(types, seen.values)
-    if sequence is None and not is_named:
-        sequence = _only_time({field: kind for field, kind in types.items() if field not in still})
-    is_stamp = is_whole and sequence == next(iter(types))
-    return sequence, sequence if is_stamp else None, (would_be,) if would_be in still else ()
+def _time_of_change(
+    types: dict[str, str], keys: Sequence[str], seen: _Seen, *, is_named: bool
+) -> tuple[str | None, Literal["unseen", "still", "load"] | None]:
+    """Return the time of a change, and why it must not order the changes; None if the samples show that it may.
+
+    It has no NULL but in deletes: an upsert without its sequence would go to quarantine.
+    """
+    upserts = [change.values for change in seen.changes if not change.delete]
+    fields = (field for field, kind in types.items() if kind == "timestamp")
+    times = [field for field in fields if all(values.get(field) is not None for values in upserts)]
+    moved, still = times_of_deletes(keys, times, seen.changes)
+    proven = [field for field in times if field in moved]
+    time = time_of(proven)
+    if time is None and not is_named and len(proven) == 1:
+        time = proven[0]
+    if time is not None:
+        return time, "load" if _is_after_changes(time, keys, seen.changes) else None
+    likely = time_of(times)
+    return likely, None if likely is None else "still" if likely in still else "unseen"
 
 
-def _is_after_changes(
-    time: str, keys: Sequence[str], samples: Sequence[Sample], layouts: Sequence[tuple[list[str], int]]
-) -> bool:
+def _is_after_changes(time: str, keys: Sequence[str], changes: Sequence[Change]) -> bool:
     """Return True if a row of a full load has a later time than a change of it, which is read after the load."""
     loaded: dict[tuple[str | None, ...], str] = {}
-    wanted = [name.lower() for name in (time, *keys)]
-    for one, (names, skip) in zip(samples, layouts, strict=True):
-        places = {name.lower(): number for number, name in enumerate(names)}
-        if not {*wanted} <= {*places}:
-            continue
-        for record in one.records[skip:]:
-            at, *key = (record[places[name]] for name in wanted)
-            if at is not None and one.load:
-                loaded[tuple(key)] = max(at, loaded.get(tuple(key), at))
-            elif at is not None and at < loaded.get(tuple(key), ""):
-                return True
+    for change in changes:
+        key, at = tuple(change.values.get(name) for name in keys), change.values.get(time)
+        if at is not None and change.load:
+            loaded[key] = max(at, loaded.get(key, at))
+        elif at is not None and at < loaded.get(key, ""):
+            return True
     return False
 
 
@@ -317,8 +307,15 @@ def _verify_alike(path: str, fields: Sequence[Sequence[str]]) -> None:
 
 def _samples(loads: Sequence[Found], changes: Sequence[Found]) -> list[Sample]:
     """Sample some files, each content once, because a repeated file would make every key look repeated."""
-    tries = [(file, True) for file in _spread(loads)] + [(file, False) for file in _spread(changes)]
-    return list(dict.fromkeys(found for file, load in tries if (found := sample(file, load=load))))
+    found = [one for file in _spread(loads) if (one := sample(file, load=True))]
+    part, following = 0, 0
+    for place, file in _spread([*enumerate(changes)]):
+        one = sample(file, load=False)
+        part += place != following
+        following = place + 1 if one is not None and one.whole else -1
+        if one is not None:
+            found.append(replace(one, part=part))
+    return list(dict.fromkeys(found))
 
 
 def _load_has_op(samples: Sequence[Sample], layouts: Sequence[tuple[list[str], int]]) -> bool:
@@ -332,17 +329,11 @@ def _outliers(types: Iterable[str], seen: _Seen) -> tuple[tuple[str, str], ...]:
     return tuple((field, note) for field, note in notes.items() if note)
 
 
-def _only_time(types: dict[str, str]) -> str | None:
-    """Return the only timestamp column, or None; used for files without field names."""
-    times = [name for name, kind in types.items() if kind == "timestamp"]
-    return times[0] if len(times) == 1 else None
-
-
 def _is_parquet(file: Found) -> bool:
     return file.name.lower().endswith(".parquet")
 
 
-def _spread(files: Sequence[Found]) -> list[Found]:
+def _spread(files: Sequence[_T]) -> list[_T]:
     if len(files) <= _SAMPLES:
         return list(files)
     return [files[0], files[len(files) // 2], files[-1]]
@@ -404,8 +395,15 @@ def _see(samples: Sequence[Sample], layouts: Sequence[tuple[list[str], int]]) ->
             if one.load == has_loads:
                 seen.rows.setdefault(column, []).extend(record[number] for record in rows)
         columns = [spelt[name.lower()] for name in names]
-        is_delete = [op is not None and record[op] == "D" for record in records]
-        seen.changes += zip(is_delete, (dict(zip(columns, record, strict=True)) for record in records), strict=True)
+        seen.changes += (
+            Change(
+                load=one.load,
+                delete=op is not None and record[op] == "D",
+                part=one.part,
+                values=dict(zip(columns, record, strict=True)),
+            )
+            for record in records
+        )
         seen.records += len(records)
         seen.row_records += len(rows) if one.load == has_loads else 0
     return seen

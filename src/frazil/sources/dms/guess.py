@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import zlib
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from itertools import combinations, islice
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyarrow import csv
@@ -23,8 +23,23 @@ if TYPE_CHECKING:
 
     from frazil.storage.base import Found
 
-Change: TypeAlias = "tuple[bool, Mapping[str, str | None]]"
-"""(True for a delete, column -> value) of a record."""
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A sampled record.
+
+    Attributes:
+        load: True for a record of a full load file.
+        delete: True for a delete.
+        part: as of its sample.
+        values: column -> value.
+    """
+
+    load: bool
+    delete: bool
+    part: int
+    values: Mapping[str, str | None]
+
 
 _INT: Final = re.compile(r"0|-?[1-9][0-9]*")
 _DECIMAL: Final = re.compile(r"(-?)(0|[1-9][0-9]*)(?:\.([0-9]+))?")
@@ -214,44 +229,48 @@ def _key_rank(name: str, table: str) -> int:
     return _NAMED if _PART_OF_KEY.search(name) else _NAMED + 1
 
 
-def sequence_of(
-    types: Mapping[str, str], rows: Mapping[str, Sequence[str | None]], still: Collection[str] = ()
-) -> str | None:
-    """Guess the timestamp of the change by its name; columns without NULL are preferred.
-
-    Args:
-        types: column -> type, in order.
-        rows: column -> values.
-        still: columns that deletes do not update; they cannot order a delete.
-    """
+def time_of(times: Sequence[str]) -> str | None:
+    """Return the likeliest of some timestamp columns, by name, to be the time of a change; None without one."""
     ranked = [
-        (None in rows.get(name, ()), rank, position, name)
-        for position, (name, kind) in enumerate(types.items())
+        (rank, position, name)
+        for position, name in enumerate(times)
         for rank, rule in enumerate(_ORDER_NAMES)
-        if kind == "timestamp" and name not in still and rule.search(name.lower())
+        if rule.search(name.lower())
     ]
     return min(ranked)[-1] if ranked else None
 
 
-def still_in_deletes(keys: Sequence[str], columns: Collection[str], changes: Sequence[Change]) -> frozenset[str]:
-    """Return the columns that some delete does not carry, or repeats from an earlier record of its row.
+def times_of_deletes(
+    keys: Sequence[str], times: Collection[str], changes: Sequence[Change]
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the times that deletes move, and those that some delete does not move.
+
+    A time is moved if each delete has a value of its own, and one that follows the row's last record in the same part
+    has a later one. In another part, an update that was not sampled may have had the value first.
 
     Args:
         keys: key columns.
-        columns: columns to check.
+        times: columns to check.
         changes: records of the samples, in order.
     """
-    before: dict[tuple[str | None, ...], dict[str, set[str | None]]] = {}
-    found: set[str] = set()
-    for is_delete, record in changes:
-        had = before.setdefault(tuple(record.get(key) for key in keys), {name: set() for name in columns})
-        for name in columns:
-            value = record.get(name)
-            if is_delete and (value is None or value in had[name]):
-                found.add(name)
-            if not is_delete:
+    before: dict[tuple[str | None, ...], dict[str, set[str]]] = {}
+    last: dict[tuple[str | None, ...], int] = {}
+    moved: set[str] = set()
+    still: set[str] = set()
+    for change in changes:
+        key = tuple(change.values.get(name) for name in keys)
+        had = before.setdefault(key, {name: set() for name in times})
+        for name in times:
+            value = change.values.get(name)
+            if value is not None and not change.delete:
                 had[name].add(value)
-    return frozenset(found)
+            elif change.delete and (value is None or value in had[name]):
+                still.add(name)
+            elif value is not None and last.get(key) == change.part and value > max(had[name], default=""):
+                moved.add(name)
+        if not change.delete:
+            last[key] = change.part
+    return frozenset(moved - still), frozenset(still)
 
 
 SAMPLE_BYTES: Final = 1_000_000
@@ -269,12 +288,16 @@ class Sample:
         records: fields as text, None for NULL; includes the header of a CSV file.
         columns: (name, type) of a Parquet file's fields; empty for CSV.
         delimiter: delimiter of a CSV file.
+        whole: True if these are all records of the file.
+        part: number of the part of the samples; nothing is left out between two change files of one part.
     """
 
     load: bool
     records: tuple[tuple[str | None, ...], ...]
     columns: tuple[tuple[str, str], ...] = ()
     delimiter: str = ","
+    whole: bool = True
+    part: int = field(default=0, compare=False)
 
 
 def sample(file: Found, *, load: bool) -> Sample | None:
@@ -300,7 +323,8 @@ def _parquet(uri: str, *, load: bool) -> Sample:
             for batch in batches
             for record in zip(*(as_text(column).to_pylist() for column in batch.columns), strict=True)
         ]
-    return Sample(load, tuple(records), columns)
+        whole = len(records) == file.metadata.num_rows
+    return Sample(load, tuple(records), columns, whole=whole)
 
 
 def _csv(uri: str, *, load: bool) -> Sample | None:
@@ -329,8 +353,9 @@ def _csv(uri: str, *, load: bool) -> Sample | None:
             quoted_strings_can_be_null=False,
         ),
     )
-    records = zip(*(column.to_pylist() for column in table.columns), strict=True)
-    return Sample(load, tuple(records), delimiter=delimiter)
+    records = tuple(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    is_whole = len(data) < SAMPLE_BYTES and len(records) == len(whole)
+    return Sample(load, records, delimiter=delimiter, whole=is_whole)
 
 
 def _delimiter(first: str) -> str:
