@@ -81,9 +81,11 @@ def void_departures(
     leaving = hold(new.where(f"kind IN ({_LEFT}, {_LEFT_OWN})").select(*map(quote, contract.keys)).distinct())
     events = _of_keys(new, leaving, contract)
     if held is not None:
-        events = events.unionByName(_held_events(context, contract, _of_keys(held, leaving, contract), row))
+        known = _held_events(context, contract, _of_keys(held, leaving, contract), row)
         if (bad := _quarantined(context, contract)) is not None:
-            events = events.unionByName(_of_keys(_events(bad, contract, row), leaving, contract))
+            seen = _of_keys(_events(bad, contract, row), leaving, contract)
+            known = _departed(context, contract, known, seen, row).unionByName(seen)
+        events = events.unionByName(known)
     if truncates:
         events = events.unionByName(_emptied(context, contract, events, truncates))
     if (event_of := event_sql(context.table, contract)) is not None:
@@ -325,6 +327,29 @@ def _held_events(context: TableRun, contract: Contract, held: DataFrame, row: st
     departed = context.head(context.changes).bookmark.get(DEPARTED, "")
     batches = [one[r.BATCH] for one in places.to_pylist() if one[r.POSITION] <= departed]
     return events if not batches else events.unionByName(_left_since(context, contract, events, row, min(batches)))
+
+
+def _departed(context: TableRun, contract: Contract, events: DataFrame, bad: DataFrame, row: str) -> DataFrame:
+    """Return events of silver with the deletes of changes of key told apart, where a row came by a bad record before.
+
+    Such a delete is for the row that was there before; the row in quarantine has not left.
+    """
+    came = bad.where(f"kind = {_CAME_BAD}")
+    if came.first() is None:
+        return events
+    keys, upto = columns_of(contract.keys), context.head(context.changes).batch
+    left = changes_of_key(context, contract, deletes=True).where(
+        f"{r.BATCH} <= {int(upto)} AND {r.CLASS} = {literal(r.DELETE)}"
+    )
+    left = _of_keys(left.selectExpr(*map(quote, contract.keys), r.POSITION, f"{row} AS {r.ROW}"), came, contract)
+    return query(
+        f"""SELECT {columns_of(contract.keys, "e")}, e.{r.POSITION}, e.{r.ROW},
+            CASE WHEN e.kind = {_GONE} AND l.{r.ROW} IS NOT NULL THEN {_LEFT} ELSE e.kind END AS kind
+        FROM frazil_events AS e LEFT JOIN (SELECT DISTINCT {keys}, {r.POSITION}, {r.ROW} FROM frazil_left) AS l
+        ON {same(contract.keys, "e", "l")} AND e.{r.POSITION} = l.{r.POSITION} AND e.{r.ROW} = l.{r.ROW}""",
+        frazil_events=events,
+        frazil_left=left,
+    )
 
 
 def _left_since(context: TableRun, contract: Contract, events: DataFrame, row: str, batch: int) -> DataFrame:
