@@ -17,7 +17,10 @@ MONGODB: Final = "MongoDB's envelopes, whose after is a text"
 PRINTED_AVRO: Final = "Avro, printed as JSON by a console"
 BINARY: Final = "Avro or Protobuf, not JSON"
 
+CUT_BEFORE_UPDATE: Final = "cut between the image before an update and the update"
+
 _HINTS: Final = {
+    CUT_BEFORE_UPDATE: "join this file and the next one under a new name, or do not write before images",
     **HINTS,
     **LINES_HINTS,
     FLAT: "write form: flat in the source",

@@ -74,8 +74,10 @@ def _is_wal2json(whole: Whole) -> bool:
 
 
 def _is_with_metadata(whole: Whole) -> bool:
-    """Return whether metadata beside the row says what it does: Amazon DMS in streams, and Striim."""
+    """Return whether metadata beside the row says what it does: Amazon DMS and Qlik in streams, and Striim."""
     metadata = whole.get("metadata")
+    if _has(whole, "beforedata", "headers") or (_has(whole, "magic", "messageschemaid", "message")):
+        return True
     names = {name.lower() for name, _ in metadata} if isinstance(metadata, Pairs) else set()
     return bool(names & {"record-type", "operation", "operationname"}) and (
         whole.keys() <= {"data", "metadata", "before", "before-image", "control", "userdata"}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from frazil.formats.field_names import safe_name
 from frazil.formats.json.text import NoObjectError, Pairs, parsed, text_of
 from frazil.sources.debezium.encodings import Field, NoValueError, described, encoded, is_unavailable
+from frazil.sources.debezium.flat import BEFORE_IMAGE, operation_of, source_of
 from frazil.sources.debezium.forms import check_form, is_no_change
 from frazil.sources.debezium.place import (
     BEFORE_CHANGES,
@@ -26,6 +27,7 @@ from frazil.sources.eras import place_in_era
 from frazil.sources.mixed_tables import ALL
 from frazil.spec.model.kinds.debezium import BEFORE, OP, POSITION, TIME
 from frazil.spec.sql.names import literal
+from frazil.spec.sql.sql import fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -99,10 +101,6 @@ _TRUNCATES: Final = ("t", "truncate")
 _MESSAGE: Final = frozenset(
     {"topic", "partition", "offset", "timestamp", "timestamptype", "key", "value", "headers", "follows"}
 )
-_FLAT_SOURCE: Final = (
-    *("lsn", "sequence", "file", "pos", "row", "commit_lsn", "change_lsn", "scn", "commit_scn"),
-    *("db", "schema", "table"),
-)
 _NUMBERS: Final = frozenset({"int", "bigint", "decimal"})
 _AS_TEXT: Final = Field("string")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -157,6 +155,7 @@ class Records:
     _last: dict[str, _Place] = field(default_factory=dict)
     _others: dict[str, Any] = field(default_factory=dict)
     _deletes: Deletes = field(default_factory=Deletes)
+    _images: dict[str, Keys] = field(default_factory=dict)
     _schemas: list[tuple[Any, dict[str, Field]]] = field(default_factory=list)
     _declared: dict[str, str] = field(default_factory=dict)
     _encodings: dict[str, Field] = field(default_factory=dict)
@@ -216,7 +215,10 @@ class Records:
         if is_envelope and ("op" not in whole or not {"before", "after", "source"} & whole.keys()):
             raise NoObjectError("no_envelope: no op, before, after and source; rows without one are form: flat")
         op = whole["op"] if is_envelope else self._flat_operation(whole)
-        source = _with_read(_object(whole.get("source") or Pairs()) if is_envelope else _flat_source(whole), op)
+        if op == BEFORE_IMAGE:
+            self._images[partition] = self._row(value, ways, self._lower_keys)
+            return None
+        source = _with_read(_object(whole.get("source") or Pairs()) if is_envelope else source_of(whole), op)
         if not self._is_own(source):
             self._others[partition] = key if CLASSES.get(str(op).lower()) == "delete" else None
             return None
@@ -227,13 +229,20 @@ class Records:
             place = self._behind(partition, place)
         self._last[partition] = place
         is_delete = CLASSES.get(str(op).lower()) == "delete"
-        if is_envelope:
-            row = self._enveloped(whole, ways, key)
-        else:
-            row = self._row(value, ways, self._lower_keys if is_delete else None)
+        image = self._images.pop(partition, None)
+        row = self._enveloped(whole, ways, key) if is_envelope else self._flat(value, ways, image, is_delete=is_delete)
         if place.base is not None and (is_delete or str(op).lower() in CREATES) and has_own_place(source):
             self._pair(row, (partition, place.base), message, is_delete=is_delete)
         return row | self._own(op, place, message)
+
+    def _flat(
+        self, value: Pairs, ways: Mapping[str, Field], image: Keys | None, *, is_delete: bool
+    ) -> dict[str, str | None]:
+        """Return the fields of a flat row; ``image`` is the row before it if the last record was that."""
+        row = self._row(value, ways, self._lower_keys if is_delete else None)
+        if image is not None and not is_delete:
+            self._add_other(row, image)
+        return row
 
     def _pair(
         self, row: dict[str, str | None], at: tuple[str, str], message: Mapping[str, Any], *, is_delete: bool
@@ -301,7 +310,9 @@ class Records:
             return
         whole = _object(self._unwrapped(follows)[1] or Pairs())
         is_envelope = self.table.source.form == "envelope"
-        source = _object(whole.get("source") or Pairs()) if is_envelope else _flat_source(whole)
+        source = _object(whole.get("source") or Pairs()) if is_envelope else source_of(whole)
+        if not is_envelope and whole and self._flat_operation(whole) == BEFORE_IMAGE:
+            self._images[partition] = self._row(Pairs(whole.items()), {})
         if not self._is_own(source):
             self._others[partition] = None
         elif not lacks_place(source):
@@ -401,14 +412,17 @@ class Records:
         return wanted is None or name == str(wanted)
 
     def _flat_operation(self, whole: Mapping[str, Any]) -> str | None:
-        op = self.table.source.op
-        if str(text_of(whole.get("__deleted"))).lower() == "true":
-            return "d"
-        if op is None:
-            return "upsert"
-        if op.lower() in whole:
-            return text_of(whole[op.lower()])
-        return "u" if "__deleted" in whole else None
+        return operation_of(whole, self.table.source.op, self._fields_read)
+
+    def _fields_read(self) -> set[str]:
+        """Return the fields that columns are made of, in lower case."""
+        made = (column.expr for column in self.table.columns or () if column.expr is not None)
+        return {*self._own_names, *(name.lower() for expr in made for name in fields_of(expr))}
+
+    @property
+    def ends_before_update(self) -> bool:
+        """Return whether the last record is the image before an update."""
+        return bool(self._images)
 
     def _own(self, op: Any, place: _Place, message: Mapping[str, Any]) -> dict[str, str | None]:
         partition, offset = message.get("partition"), message.get("offset")
@@ -459,12 +473,6 @@ def _with_read(source: dict[str, Any], op: Any) -> dict[str, Any]:
     """Mark a change as a snapshot read if only its op says so, as in flat rows."""
     is_untold = source.get("snapshot") is None and str(text_of(op)).lower() in _READS
     return source | {"snapshot": "true"} if is_untold else source
-
-
-def _flat_source(whole: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the source block of a flat row, from fields such as ``__lsn`` and ``__source_ts_ms``."""
-    found = {name: whole[f"__{name}"] for name in _FLAT_SOURCE if f"__{name}" in whole}
-    return found | {name.removeprefix("__source_"): value for name, value in whole.items() if name[:9] == "__source_"}
 
 
 def _ways(schema: Any, *, is_envelope: bool) -> dict[str, Field]:

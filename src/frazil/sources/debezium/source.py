@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from frazil.formats.json.lines import JsonLinesFile
 from frazil.formats.json.text import NoObjectError
 from frazil.sources.base import EventMeaning, LoadMeaning, NewFile, PlainMeaning, RecordMeaning
-from frazil.sources.debezium.forms import OtherFormError, RecordFormError
+from frazil.sources.debezium.forms import CUT_BEFORE_UPDATE, OtherFormError, RecordFormError
 from frazil.sources.debezium.landed import verify_files, verify_offsets
 from frazil.sources.debezium.messages import lines_form
 from frazil.sources.debezium.place import READS_FIRST
@@ -82,6 +82,8 @@ class DebeziumSource(RecordFiles):
             except UnicodeDecodeError:
                 continue
         other = other or lines_form(first)
+        if records.ends_before_update and self.table.source.topic is None:
+            raise RecordFormError(file.path, CUT_BEFORE_UPDATE)
         if other is not None and (is_array or not is_any):
             raise RecordFormError(file.path, other)
         return Content(tuple(records.types.values()), trail=trail.all(), tables=tuple(trail.tables))

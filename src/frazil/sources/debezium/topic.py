@@ -235,7 +235,7 @@ def _lines(messages: Sequence[Any], folder: Path) -> list[str]:
             "value": _text(message.value()),
             "headers": [[name, _text(value)] for name, value in message.headers() or ()],
         }
-        if is_first and _takes_place(line["value"]):
+        if is_first and (_takes_place(line["value"]) or _takes_image(line["value"])):
             follows = follows or _last_value(folder)
             line |= {"follows": follows} if follows else {}
         is_first = is_first and message.value() is None
@@ -246,6 +246,11 @@ def _lines(messages: Sequence[Any], folder: Path) -> list[str]:
 def _takes_place(value: Any) -> bool:
     """Return True for a tombstone or an incremental read, which may take the place of the message before."""
     return value is None or '"incremental"' in f"{value}"
+
+
+def _takes_image(value: Any) -> bool:
+    """Return True for a row of a tool that may write the image before an update as a message of its own."""
+    return any(name in f"{value}" for name in ('change_oper"', '"__$operation"', '"_change_type"'))
 
 
 def _last_value(folder: Path) -> Any:

@@ -1,0 +1,66 @@
+"""What a flat row does: its op in the words of many tools, its before image, and fields that mark it as deleted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from frazil.formats.json.text import NoObjectError, text_of
+from frazil.sources.before_images import BEFORE_IMAGE, said_by
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+_TRUE_IF_DELETED: Final = ("_fivetran_deleted", "_hoodie_is_deleted")
+_TIME_IF_DELETED: Final = ("_ab_cdc_deleted_at", "_sdc_deleted_at")
+_MARKS: Final = frozenset({*_TRUE_IF_DELETED, *_TIME_IF_DELETED})
+"""Fields by which Fivetran, Hudi, Airbyte and Singer mark a deleted row."""
+
+_PLACE: Final = (
+    *("lsn", "sequence", "file", "pos", "row", "commit_lsn", "change_lsn", "scn", "commit_scn"),
+    *("db", "schema", "table"),
+)
+_HALF_OF_UPDATE: Final = (
+    "half_of_update: the DELETE of an update in a stream of Snowflake may stand before or behind its INSERT; export "
+    "rows where metadata$action = 'INSERT' or not metadata$isupdate"
+)
+
+
+def operation_of(whole: Mapping[str, Any], field: str | None, columns: Callable[[], Collection[str]]) -> str | None:
+    """Return what a flat row does; ``BEFORE_IMAGE`` for the row before an update.
+
+    Args:
+        whole: lower-case name -> field of the record.
+        field: the declared op field; None if every record is an upsert.
+        columns: returns the lower-case names of fields that the declaration reads; a mark among them is a value.
+
+    Raises:
+        NoObjectError: the record is one half of an update, and its order is not known.
+    """
+    if _is_true(whole.get("__deleted")) or ((marks := _MARKS & whole.keys()) and _is_marked(whole, marks, columns())):
+        return "d"
+    if field is None:
+        return "upsert"
+    if field.lower() not in whole:
+        return "u" if "__deleted" in whole else None
+    said = text_of(whole[field.lower()])
+    if field.lower() == "metadata$action" and said == "DELETE" and _is_true(whole.get("metadata$isupdate")):
+        raise NoObjectError(_HALF_OF_UPDATE)
+    return None if said is None else said_by(field, said)
+
+
+def _is_marked(whole: Mapping[str, Any], marks: Collection[str], columns: Collection[str]) -> bool:
+    values = {name: whole[name] for name in marks if name not in columns}
+    return any(_is_true(value) if name in _TRUE_IF_DELETED else value is not None for name, value in values.items())
+
+
+def _is_true(value: Any) -> bool:
+    return str(text_of(value)).lower() == "true"
+
+
+def source_of(whole: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the source block of a flat row, from fields such as ``__lsn`` and ``__source_ts_ms``."""
+    found = {name: whole[f"__{name}"] for name in _PLACE if f"__{name}" in whole}
+    return found | {name.removeprefix("__source_"): value for name, value in whole.items() if name[:9] == "__source_"}
+
+
+__all__ = ["BEFORE_IMAGE", "operation_of", "source_of"]

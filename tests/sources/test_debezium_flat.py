@@ -1,0 +1,110 @@
+"""Flat rows of other tools: their words for operations, before images, and marks of deleted rows."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.sources.test_debezium import records
+
+from frazil.formats.json.text import NoObjectError
+from frazil.sources.base import SourceFile
+from frazil.sources.debezium.forms import RecordFormError
+from frazil.sources.debezium.source import DebeziumSource
+from frazil.sources.debezium.topic import _lines
+from frazil.spec import Column
+
+QLIK, SQL_SERVER, FEED = "header__change_oper", "__$operation", "_change_type"
+
+
+def read(field: str | None, *rows: dict[str, Any], columns: tuple[Column, ...] | None = None) -> list[Any]:
+    mine = records(columns, form="flat", op=field)
+    return [mine.fields(json.dumps(row)) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("field", "before", "after"), [(QLIK, "B", "U"), (SQL_SERVER, 3, 4), (FEED, "update_preimage", "update_postimage")]
+)
+def test_a_before_image_is_no_change_but_the_old_key(field: str, before: Any, after: Any) -> None:
+    """KEY-CHANGE."""
+    images = [{field: before, "id": 1, "n": 1}, {field: after, "id": 2, "n": 1}]
+    same = [{field: before, "id": 2, "n": 1}, {field: after, "id": 2, "n": 2}]
+
+    found = read(field, *images, *same, {field: after, "id": 3})
+
+    assert [None if row is None else (row["id"], row.get("__before_id")) for row in found] == [
+        None,
+        ("2", "1"),
+        None,
+        ("2", None),
+        ("3", None),
+    ]
+
+
+def test_the_numbers_of_sql_server_are_read_where_its_field_says_so() -> None:
+    said = [row["__op"] for row in read(SQL_SERVER, *({SQL_SERVER: number, "id": 1} for number in (1, 2, 4, 5)))]
+    other = [row["__op"] for row in read("code", *({"code": number, "id": 1} for number in (1, 3, "B")))]
+
+    assert said == ["delete", "insert", "update", "upsert"]
+    assert other == ["1", "3", "B"]
+
+
+def test_a_file_that_ends_between_a_before_image_and_its_update_is_refused() -> None:
+    """LOUD: the update in the next file would leave the row of the old key."""
+    source = DebeziumSource(records(form="flat", op=QLIK).table)
+    file = SourceFile(
+        path="a.jsonl", uri="a.jsonl", name="a.jsonl", size_bytes=1, modified_ns=0, load=False, position="1/a"
+    )
+    rows = [json.dumps({QLIK: op, "id": 1}).encode() for op in ("I", "B", "U", "B")]
+
+    assert "id" in dict(source.json_columns(file, rows[:3]))
+    with pytest.raises(RecordFormError, match="cut between the image before an update"):
+        source.json_columns(file, rows)
+
+
+def test_a_captured_message_brings_the_before_image_of_the_file_before(tmp_path: Any) -> None:
+    class Message:
+        def __init__(self, offset: int, value: dict[str, Any]) -> None:
+            self._offset, self._value = offset, value
+
+        def __getattr__(self, name: str) -> Any:
+            said = {"topic": "t", "partition": 0, "offset": self._offset, "timestamp": (1, 5), "key": None}
+            return lambda: (said | {"value": json.dumps(self._value), "headers": None})[name]
+
+    written = tmp_path / f"{7:020}-{7:020}.jsonl"
+    first = _lines([Message(7, {QLIK: "B", "id": 1})], tmp_path)
+    written.write_text("".join(first))
+    mine = records(form="flat", op=QLIK)
+
+    found = [mine.fields(line) for line in _lines([Message(8, {QLIK: "U", "id": 2})], tmp_path)]
+
+    assert [None if row is None else row.get("__before_id") for row in found] == ["1"]
+
+
+@pytest.mark.parametrize("field", [None, "__op"])
+@pytest.mark.parametrize(
+    ("mark", "deleted", "alive"),
+    [
+        ("_fivetran_deleted", True, False),
+        ("_hoodie_is_deleted", "true", None),
+        ("_ab_cdc_deleted_at", "2026-01-01", None),
+        ("_sdc_deleted_at", "2026-01-01", None),
+    ],
+)
+def test_a_mark_of_a_deleted_row_is_a_delete(field: str | None, mark: str, deleted: Any, alive: Any) -> None:
+    """NO-RESURRECTION."""
+    found = read(field, {"id": 1, mark: deleted, "__op": "u"}, {"id": 1, mark: alive, "__op": "u"})
+    column = (Column(name="id"), Column(name="gone", expr=f"{mark} is not null"))
+    declared = read(field, {"id": 1, mark: deleted, "__op": "u"}, columns=column)
+
+    assert [row["__op"] for row in found] == ["d", "upsert" if field is None else "u"]
+    assert [row["__op"] for row in declared] == ["upsert" if field is None else "u"]
+
+
+def test_half_of_an_update_of_snowflake_deletes_no_row() -> None:
+    row = {"id": 1, "METADATA$ACTION": "DELETE", "METADATA$ISUPDATE": True}
+
+    with pytest.raises(NoObjectError, match=r"half_of_update.*metadata\$isupdate"):
+        read("METADATA$ACTION", row)
+    assert read("METADATA$ACTION", row | {"METADATA$ISUPDATE": False})[0]["__op"] == "DELETE"
