@@ -42,6 +42,19 @@ def test_a_before_image_is_no_change_but_the_old_key(field: str, before: Any, af
     ]
 
 
+def test_an_image_gives_no_key_across_a_record_that_cannot_be_read() -> None:
+    """KEY-CHANGE: the record between may be its update."""
+    mine = records(form="flat", op=QLIK)
+    mine.fields(json.dumps({QLIK: "B", "id": 1}))
+    with pytest.raises(NoObjectError):
+        mine.fields("{broken")
+
+    found = mine.fields(json.dumps({QLIK: "U", "id": 2}))
+
+    assert found is not None
+    assert "__before_id" not in found
+
+
 def test_the_numbers_of_sql_server_are_read_where_its_field_says_so() -> None:
     said = [row["__op"] for row in read(SQL_SERVER, *({SQL_SERVER: number, "id": 1} for number in (1, 2, 4, 5)))]
     other = [row["__op"] for row in read("code", *({"code": number, "id": 1} for number in (1, 3, "B")))]

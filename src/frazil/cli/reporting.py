@@ -104,7 +104,11 @@ def _show_counts(table: TableReport) -> None:
         (table.duplicates, "file delivered again", "files delivered again"),
         (table.quarantined, "record quarantined", "records quarantined"),
         (table.untimed_deletes, "delete without a time", "deletes without a time"),
-        (table.foreign, "record of other tables, or erased", "records of other tables, or erased"),
+        (
+            table.foreign,
+            "record of other tables, before image or erased",
+            "records of other tables, before images or erased",
+        ),
     ]
     said = ", ".join(counted(count, one, many) for count, one, many in notes if count)
     if said:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow.compute as pc
 
@@ -15,6 +15,26 @@ TABLE_FIELD, SCHEMA_FIELD = "_cdc_table", "_cdc_schema"
 """Names of the second and third field of a file with many tables that does not name them, while it is read."""
 
 UNNAMED: Final = (TABLE_FIELD, SCHEMA_FIELD)
+
+
+class OwnFilter(Protocol):
+    """Filter of the records in a file."""
+
+    @property
+    def names_fields(self) -> bool:
+        """Return whether all fields of a record have names."""
+
+    def is_own(self, table: str | None, schema: str | None) -> bool:
+        """Return whether a record that names its table so is kept, if it cannot be read otherwise."""
+
+    def among(self, fields: dict[str, Any], rows: Any, *, is_last: bool) -> NDArray[np.bool_]:
+        """Return which records are kept, for all of them at once; may add columns to ``fields``.
+
+        Args:
+            fields: text columns of n records, in file order.
+            rows: their n ordinals in the file.
+            is_last: no records of the file are behind them.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +64,9 @@ class OwnRecords:
         same = table == self.table if self.exact else (table or "").lower() == self.table.lower()
         return same and self.schema in {None, schema}
 
-    def among(self, fields: dict[str, Any]) -> NDArray[np.bool_]:
+    def among(self, fields: dict[str, Any], rows: Any, *, is_last: bool) -> NDArray[np.bool_]:
         """Return which records are kept, for all of them at once."""
+        del rows, is_last
         tables = fields[self.fields[0]]
         own = equals(tables, self.table) if self.exact else equals(pc.utf8_lower(tables), self.table.lower())
         return own if self.schema is None else own & equals(fields[self.fields[1]], self.schema)
@@ -57,9 +78,16 @@ class NotErased:
 
     field: str
     mark: str
+    names_fields: bool = True
 
-    def among(self, fields: dict[str, Any]) -> NDArray[np.bool_]:
+    def is_own(self, table: str | None, schema: str | None) -> bool:
+        """Return True: a record that cannot be read is shown."""
+        del table, schema
+        return True
+
+    def among(self, fields: dict[str, Any], rows: Any, *, is_last: bool) -> NDArray[np.bool_]:
         """Return which records are kept, for all of them at once."""
+        del rows, is_last
         return ~equals(fields[self.field], self.mark)
 
 

@@ -21,7 +21,7 @@ from frazil.storage.files import storage_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from frazil.formats.own_records import NotErased, OwnRecords
+    from frazil.formats.own_records import OwnFilter
 
 BATCH_ROWS: Final = 32_768
 _INT96: Final = "INT96"
@@ -96,7 +96,7 @@ class ParquetFile:
         uri: str,
         names: tuple[str, ...],
         *,
-        own: OwnRecords | NotErased | None = None,
+        own: OwnFilter | None = None,
         rejected: str | None = None,
     ) -> None:
         self._uri, self._names, self._own, self._rejected = uri, names, own, rejected
@@ -121,18 +121,18 @@ class ParquetFile:
                 except (OSError, pa.ArrowException, StopIteration) as error:
                     yield from self._undecoded(row, count, first_line(error))
                     return
-                yield self._hashed(self._kept(self._parsed(batch, nanos, row)))
-                row += batch.num_rows
+                parsed, row = self._parsed(batch, nanos, row), row + batch.num_rows
+                yield self._hashed(self._kept(parsed, is_last=row > count))
 
     def _undecoded(self, row: int, count: int, error: str) -> Iterator[Parsed]:
         yield self._hashed(Parsed(bad=[Bad(number, f"unreadable: {error}") for number in range(row, count + 1)]))
         yield from parts_of(self._uri, row)
 
-    def _kept(self, parsed: Parsed) -> Parsed:
+    def _kept(self, parsed: Parsed, *, is_last: bool) -> Parsed:
         """Leave the records of other tables, and erased ones, out."""
         if self._own is None or not len(parsed.rows):
             return parsed
-        is_own = self._own.among(parsed.fields)
+        is_own = self._own.among(parsed.fields, parsed.rows, is_last=is_last)
         if is_own.all():
             return parsed
         mask = pa.array(is_own)

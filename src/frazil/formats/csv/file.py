@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from frazil.formats.csv.lines import CsvDialect
-    from frazil.formats.own_records import OwnRecords
+    from frazil.formats.own_records import OwnFilter
     from frazil.formats.records import Parsed
 
 
@@ -46,6 +47,17 @@ def header_of(record: bytes, dialect: CsvDialect) -> list[str]:
         convert_options=csv.ConvertOptions(column_types={f"f{n}": pa.string() for n in range(most)}),
     )
     return [column[0].as_py() for column in table.columns]
+
+
+def _with_last(pieces: Iterator[Block]) -> Iterator[tuple[Block, bool]]:
+    """Yield each block, and whether it is the last one; reads one block ahead."""
+    held: Block | None = None
+    for piece in pieces:
+        if held is not None:
+            yield held, False
+        held = piece
+    if held is not None:
+        yield held, True
 
 
 class CsvFile:
@@ -72,7 +84,7 @@ class CsvFile:
         names: tuple[str, ...],
         *,
         header: bool,
-        own: OwnRecords | None = None,
+        own: OwnFilter | None = None,
         rejected: str | None = None,
         block_bytes: int = BLOCK_BYTES,
         record_bytes: int = RECORD_BYTES,
@@ -115,9 +127,10 @@ class CsvFile:
         self._add_to_head(mark)
         is_blank = True
         with text:
-            for found in blocks(text, self._dialect, block_bytes=self._block_bytes, record_bytes=self._record_bytes):
+            pieces = blocks(text, self._dialect, block_bytes=self._block_bytes, record_bytes=self._record_bytes)
+            for found, is_last in _with_last(pieces) if self._reader.own else zip(pieces, repeat(False)):
                 block = self._behind_head(found) if is_blank or self._header_due else found
-                is_blank = False
+                is_blank, self._reader.is_last = False, is_last
                 if block.data:
                     parsed, own = self._reader.parse(block)
                     if self._hash:

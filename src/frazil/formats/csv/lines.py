@@ -102,12 +102,14 @@ class CsvDialect:
         escape: escape character of a quote inside quotes; None if quotes are doubled.
         null_value: an unquoted field with this text is NULL, like an empty unquoted field.
         encoding: Python's name of the encoding, which must be a superset of ASCII.
+        unsaid: a field with this text has no value, not even NULL: the record does not carry it; None for no such text.
     """
 
     delimiter: str = ","
     escape: str | None = None
     null_value: str = "NULL"
     encoding: str = UTF_8
+    unsaid: str | None = None
 
     @cached_property
     def _inside(self) -> re.Pattern[bytes]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import csv
 
 from frazil.formats.csv.form import CsvForm
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from frazil.formats.csv.lines import Block, CsvDialect, Scan
-    from frazil.formats.own_records import OwnRecords
+    from frazil.formats.own_records import OwnFilter
 
 MALFORMED_QUOTE: Final = "malformed_quote: text behind the closing quote of a field"
 
@@ -37,6 +38,7 @@ class BlockReader:
     Attributes:
         names: columns that the fields go to, in file order.
         form: how the records are written, as far as they were read.
+        is_last: the next block is the last one of its file; only set where there is a filter.
         constants: table and schema in the first record of a transaction file that is the table's own.
     """
 
@@ -46,11 +48,11 @@ class BlockReader:
         names: tuple[str, ...],
         record_bytes: int,
         *,
-        own: OwnRecords | None = None,
+        own: OwnFilter | None = None,
         rejected: str | None = None,
     ) -> None:
         self.dialect, self.names, self.record_bytes = dialect, names, record_bytes
-        self.own, self.rejected = own, rejected
+        self.own, self.rejected, self.is_last = own, rejected, False
         self.form = CsvForm(delimiter=dialect.delimiter, escape=dialect.escape, null_value=dialect.null_value)
         self.constants: tuple[str | None, str | None] | None = None
         self._row, self._offset = 1, 0
@@ -88,10 +90,11 @@ class BlockReader:
         if self.own:
             fields, good = self._kept(self.own, cut, fields, good, reasons, foreign)
         is_all = len(good) == count
-        raw = None
+        quoted, raw = _quoted(cut, found)[good], None
+        fields, known = self._said(fields, quoted)
         if len(good):
             mine = cut if is_all else cut.chosen(good)
-            raw = self._raw(mine, fields, found, _quoted(cut, found)[good], is_all=is_all)
+            raw = self._raw(mine, fields, found, quoted, is_all=is_all)
         bad, parts = [], []
         ends = {number: cut.end(number) for number in others.tolist() if not foreign[number]}
         for number in sorted(reasons):
@@ -107,6 +110,7 @@ class BlockReader:
             bad,
             parts,
             int(np.count_nonzero(foreign)),
+            known,
         )
         self._row += count
         return parsed, [cut.data] if not parsed.foreign else _runs(cut, ~foreign)
@@ -165,6 +169,22 @@ class BlockReader:
             reasons[int(sound[number - 1])] = f"{code}: {actual}, expected {expected}"
         return {name: _one_chunk(table.column(name)) for name in self.names}
 
+    def _said(self, fields: dict[str, Any], quoted: NDArray[np.bool_]) -> tuple[dict[str, Any], Any]:
+        """Replace the text for missing values by NULL; also returns the fields of each record, None for all.
+
+        Their records are marked in ``quoted``, because the form of the file does not write them.
+        """
+        if self.dialect.unsaid is None or not len(quoted):
+            return fields, None
+        lacks = {name: equals(fields[name], self.dialect.unsaid) for name in self.names if name not in UNNAMED}
+        some = np.logical_or.reduce([*lacks.values()])
+        if not some.any():
+            return fields, None
+        quoted |= some
+        said = fields | {name: pc.if_else(pa.array(~lacks[name]), fields[name], None) for name in lacks}
+        known = [[name for name, lack in lacks.items() if not lack[number]] for number in range(len(quoted))]
+        return said, pa.array(known, pa.list_(pa.string()))
+
     def _raw(
         self, cut: RecordSpans, fields: dict[str, Any], found: Scan, quoted: NDArray[np.bool_], *, is_all: bool
     ) -> Any:
@@ -184,7 +204,7 @@ class BlockReader:
 
     def _kept(  # noqa: PLR0917 - what a block is, as it is found out
         self,
-        own: OwnRecords,
+        own: OwnFilter,
         cut: RecordSpans,
         fields: dict[str, Any],
         good: NDArray[np.int64],
@@ -192,14 +212,14 @@ class BlockReader:
         foreign: NDArray[np.bool_],
     ) -> tuple[dict[str, Any], NDArray[np.int64]]:
         """Keep the table's own records of a transaction file, and mark those of others."""
-        ours = own.among(fields)
+        ours = own.among(fields, good + self._row, is_last=self.is_last)
         foreign[good[~ours]] = True
         for number in reasons:
             foreign[number] = self._is_foreign(own, cut.record(number).decode(errors="replace"))
         mask = pa.array(ours)
         return {name: column.filter(mask) for name, column in fields.items()}, good[ours]
 
-    def _is_foreign(self, own: OwnRecords, text: str) -> bool:
+    def _is_foreign(self, own: OwnFilter, text: str) -> bool:
         """Whether a record that cannot be taken apart says that it belongs to another table."""
         first = None if own.names_fields else self._first_three.match(text)
         if not first:

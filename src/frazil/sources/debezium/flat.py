@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil.formats.json.text import NoObjectError, text_of
 from frazil.sources.before_images import BEFORE_IMAGE, said_by
+from frazil.spec.sql.sql import fields_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Mapping
+
+    from frazil.spec import Table
 
 _TRUE_IF_DELETED: Final = ("_fivetran_deleted", "_hoodie_is_deleted")
 _TIME_IF_DELETED: Final = ("_ab_cdc_deleted_at", "_sdc_deleted_at")
@@ -25,19 +28,19 @@ _HALF_OF_UPDATE: Final = (
 )
 
 
-def operation_of(whole: Mapping[str, Any], field: str | None, columns: Callable[[], Collection[str]]) -> str | None:
+def operation_of(whole: Mapping[str, Any], table: Table) -> str | None:
     """Return what a flat row does; ``BEFORE_IMAGE`` for the row before an update.
 
     Args:
         whole: lower-case name -> field of the record.
-        field: the declared op field; None if every record is an upsert.
-        columns: returns the lower-case names of fields that the declaration reads; a mark among them is a value.
+        table: declared table. Of the fields that its columns read, none is a mark of a deleted row.
 
     Raises:
         NoObjectError: the record is one half of an update, and its order is not known.
     """
-    if _is_true(whole.get("__deleted")) or ((marks := _MARKS & whole.keys()) and _is_marked(whole, marks, columns())):
+    if _is_true(whole.get("__deleted")) or ((marks := _MARKS & whole.keys()) and _is_marked(whole, marks, table)):
         return "d"
+    field: str | None = table.source.op
     if field is None:
         return "upsert"
     if field.lower() not in whole:
@@ -48,8 +51,13 @@ def operation_of(whole: Mapping[str, Any], field: str | None, columns: Callable[
     return None if said is None else said_by(field, said)
 
 
-def _is_marked(whole: Mapping[str, Any], marks: Collection[str], columns: Collection[str]) -> bool:
-    values = {name: whole[name] for name in marks if name not in columns}
+def _is_marked(whole: Mapping[str, Any], marks: frozenset[str], table: Table) -> bool:
+    columns = table.columns or ()
+    read = {
+        *table.keys,
+        *(name for one in columns for name in ((one.name,) if one.expr is None else fields_of(one.expr))),
+    }
+    values = {name: whole[name] for name in marks - {name.lower() for name in read}}
     return any(_is_true(value) if name in _TRUE_IF_DELETED else value is not None for name, value in values.items())
 
 

@@ -28,9 +28,9 @@ class Message:
     """The messages of one tool.
 
     Attributes:
-        form: what they are, in words.
+        form: description for errors.
         hint: the way out.
-        is_one: returns whether fields, by lower-case name, are such a message.
+        is_one: tests the fields of a record, by lower-case name.
     """
 
     form: str
@@ -135,7 +135,7 @@ HINTS: Final = {message.form: message.hint for message in MESSAGES}
 
 
 def message_form(whole: Whole) -> str | None:
-    """Return the form of another tool's message, in words; None for a record that is none.
+    """Return the description of another tool's message; None for any other record.
 
     Args:
         whole: lower-case name -> field of the record.
@@ -159,10 +159,10 @@ LINES_HINTS: Final = {
 
 
 def lines_form(first: str) -> str | None:
-    """Return how the text of a file is no JSON lines, in words, from its first line; None where that is not known.
+    """Describe a file that has other JSON than lines, from its first bad line; None for an unknown form.
 
     Args:
-        first: the first line that is not blank, and that is no JSON object.
+        first: the first line that cannot be parsed.
     """
     line = first.strip()
     if line in ("{", "[", "[{") or (line[:1] == "{" and line[-1:] in ("{", "[", ",")):

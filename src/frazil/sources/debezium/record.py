@@ -27,7 +27,6 @@ from frazil.sources.eras import place_in_era
 from frazil.sources.mixed_tables import ALL
 from frazil.spec.model.kinds.debezium import BEFORE, OP, POSITION, TIME
 from frazil.spec.sql.names import literal
-from frazil.spec.sql.sql import fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -175,6 +174,14 @@ class Records:
             NoObjectError: the line cannot be read as a record; the message has the reason. If only values are wrong,
                 it has the key and the place.
         """
+        try:
+            return self._fields(text)
+        except NoObjectError:
+            # It may be the update of the last image, and the next record is of another row.
+            self._images.clear()
+            raise
+
+    def _fields(self, text: str) -> dict[str, str | None] | None:
         self._wrong.clear()
         line = parsed(text)
         if line is None:
@@ -214,7 +221,7 @@ class Records:
             return None
         if is_envelope and ("op" not in whole or not {"before", "after", "source"} & whole.keys()):
             raise NoObjectError("no_envelope: no op, before, after and source; rows without one are form: flat")
-        op = whole["op"] if is_envelope else self._flat_operation(whole)
+        op = whole["op"] if is_envelope else operation_of(whole, self.table)
         if op == BEFORE_IMAGE:
             self._images[partition] = self._row(value, ways, self._lower_keys)
             return None
@@ -311,7 +318,7 @@ class Records:
         whole = _object(self._unwrapped(follows)[1] or Pairs())
         is_envelope = self.table.source.form == "envelope"
         source = _object(whole.get("source") or Pairs()) if is_envelope else source_of(whole)
-        if not is_envelope and whole and self._flat_operation(whole) == BEFORE_IMAGE:
+        if not is_envelope and whole and operation_of(whole, self.table) == BEFORE_IMAGE:
             self._images[partition] = self._row(Pairs(whole.items()), {})
         if not self._is_own(source):
             self._others[partition] = None
@@ -410,14 +417,6 @@ class Records:
         if wanted is None and self.trail is not None and source.get("table"):
             self.trail.tables.setdefault(name)
         return wanted is None or name == str(wanted)
-
-    def _flat_operation(self, whole: Mapping[str, Any]) -> str | None:
-        return operation_of(whole, self.table.source.op, self._fields_read)
-
-    def _fields_read(self) -> set[str]:
-        """Return the fields that columns are made of, in lower case."""
-        made = (column.expr for column in self.table.columns or () if column.expr is not None)
-        return {*self._own_names, *(name.lower() for expr in made for name in fields_of(expr))}
 
     @property
     def ends_before_update(self) -> bool:

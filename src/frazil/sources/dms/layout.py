@@ -13,6 +13,7 @@ from frazil.formats.field_names import file_columns
 from frazil.formats.own_records import SCHEMA_FIELD, TABLE_FIELD, OwnRecords
 from frazil.formats.recoded import UTF_8
 from frazil.sources.base import Listing, SourceFile, change_position, snapshot_position, stored_path
+from frazil.sources.before_images import BEFORE_IMAGE, BeforeImages, old_key, words_of
 from frazil.sources.dms.guess import looks_like_names, type_of
 from frazil.sources.ledger import Ledger, Unchanged
 from frazil.sources.new_files import FileForm
@@ -118,9 +119,10 @@ def is_parquet(name: str) -> bool:
     return name.lower().endswith(".parquet")
 
 
-def dialect_of(source: DmsFiles) -> CsvDialect:
-    """Return the dialect of a source's CSV files."""
-    return CsvDialect(source.csv_delimiter, source.csv_escape, source.csv_null_value, source.encoding.lower())
+def dialect_of(source: DmsFiles, *, load: bool = True) -> CsvDialect:
+    """Return the dialect of a source's CSV files; in those of a full load every field has its value."""
+    unsaid = None if load else source.csv_no_sup_value
+    return CsvDialect(source.csv_delimiter, source.csv_escape, source.csv_null_value, source.encoding.lower(), unsaid)
 
 
 def has_header(file: SourceFile, source: DmsFiles) -> bool:
@@ -153,6 +155,30 @@ def own_records(table: Table) -> OwnRecords:
     schema, _, name = (table.source.cdc_table or table.name).rpartition(".")
     exact = table.source.cdc_table is not None
     return OwnRecords(table=name, schema=schema or None, exact=exact)
+
+
+def before_images(table: Table, here: Mapping[str, str]) -> BeforeImages | None:
+    """Return the filter of before images that are records of their own; None where the op column knows none.
+
+    Args:
+        table: declared table.
+        here: lower-case name of a field -> its column in bronze.
+    """
+    source = table.source
+    words = words_of(source.op)
+    if BEFORE_IMAGE not in words.values() or source.before_image_prefix is not None:
+        return None
+    keys = {here[key.lower()]: here[old_key(key).lower()] for key in table.keys if key.lower() in here}
+    return BeforeImages(op=here[source.op.lower()], words=words, keys=keys)
+
+
+def old_key_fields(table: Table, file: SourceFile) -> tuple[tuple[str, str], ...]:
+    """Return the fields with old keys that reading adds to a file: see :func:`before_images`."""
+    source = table.source
+    is_other = file.load or file.variant == TRANSACTIONS or source.before_image_prefix is not None
+    if is_other or BEFORE_IMAGE not in words_of(source.op).values():
+        return ()
+    return tuple((old_key(key), "string") for key in table.keys)
 
 
 def declared_fields(table: Table) -> tuple[str, ...]:
@@ -190,7 +216,8 @@ def columns(table: Table, files: Sequence[NewFile], existing: Sequence[str]) -> 
     names = {name.lower(): name for name in existing}
     names.setdefault(source.op.lower(), source.op)
     for file in files:
-        for name in fields if _is_headerless(file, source) else [name for name, _ in file.columns]:
+        own = fields if _is_headerless(file, source) else [name for name, _ in file.columns]
+        for name in (*own, *(name for name, _ in file.inner)):
             names.setdefault(name.lower(), name)
     return tuple(names.values())
 
@@ -206,7 +233,8 @@ def known_fields(
         named: (name, type) of the fields that each new file names; empty if the declaration names them.
     """
     found = [*existing.items(), *(column for one in named for column in one)]
-    if not all(named):
+    own = {old_key(key) for key in table.keys}
+    if any({name for name, _ in one} <= own for one in named):
         found += [(name, "string") for name in declared_fields(table)]
     op = table.source.op
     known = {op.lower(): (op, "string")}
@@ -249,6 +277,8 @@ def reading(table: Table) -> dict[str, Any]:
         kept["encoding"] = source.encoding.lower()
     if source.names:
         kept["names"] = source.names
+    if source.csv_no_sup_value is not None:
+        kept["csv_no_sup_value"] = source.csv_no_sup_value
     if source.cdc_path:
         kept["cdc_table"] = source.cdc_table
     if source.format == "csv":

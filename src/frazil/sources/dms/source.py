@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.formats.csv.file import CsvFile
 from frazil.formats.parquet_file import ParquetFile, count_rows
 from frazil.sources.base import SNAPSHOT, FileRecords, PlainMeaning, RecordMeaning, is_snapshot
+from frazil.sources.before_images import classes_of, old_key
 from frazil.sources.dms import layout
 from frazil.sources.dms.layout import TRANSACTIONS, list_files
 from frazil.sources.new_files import (
@@ -21,7 +22,7 @@ from frazil.sources.new_files import (
     named_fields,
 )
 from frazil.spec.model.kinds.dms import FILE, time_in_name_sql
-from frazil.spec.sql.names import quote
+from frazil.spec.sql.names import literal, quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -80,11 +81,13 @@ class DmsSource:
 
     def inspect(self, hashed: HashedFile, file: SourceFile) -> Content:
         """Inspect a file."""
-        return inspect(hashed, file, layout.dms_form(file, self.table))
+        content = inspect(hashed, file, layout.dms_form(file, self.table))
+        return replace(content, inner=() if content.broken else layout.old_key_fields(self.table, file))
 
     def named_fields(self, file: SourceFile) -> tuple[tuple[str, str], ...] | None:
         """Return the columns that a file names."""
-        return named_fields(file, layout.dms_form(file, self.table))
+        named = named_fields(file, layout.dms_form(file, self.table))
+        return None if named is None else (*named, *layout.old_key_fields(self.table, file))
 
     def columns(self, files: Sequence[NewFile], existing: Sequence[str]) -> tuple[str, ...]:
         """Return bronze's columns."""
@@ -108,19 +111,21 @@ class DmsSource:
         lacks_op = None if file.load or op in names else NO_OP_COLUMN
         fields = tuple(name for name in names if name not in layout.TABLE_AND_SCHEMA)
         # In a full load, a record without op means the same as one with a NULL op.
-        carried = [*(name for name in fields if name != op), op]
+        carried = [*(name for name in fields if name != op), op, *(here[name.lower()] for name, _ in file.inner)]
         order = None if file.load or not source.change_seq else here.get(source.change_seq.lower())
+        images = layout.before_images(self.table, here) if file.inner and op in names else None
         reader: CsvFile | ParquetFile
         if layout.is_parquet(file.name):
-            reader = ParquetFile(file.uri, names, rejected=lacks_op)
+            reader = ParquetFile(file.uri, names, own=images, rejected=lacks_op)
         else:
-            own = layout.own_records(self.table) if file.variant == TRANSACTIONS else None
-            dialect, rejected = layout.dialect_of(source), lacks_op if header else None
+            own = layout.own_records(self.table) if file.variant == TRANSACTIONS else images
+            dialect, rejected = layout.dialect_of(source, load=file.load), lacks_op if header else None
             reader = CsvFile(file.uri, dialect, names, header=header, own=own, rejected=rejected, **limits)
         return FileRecords(
             reader=reader,
             fields=fields,
             known=None if set(columns) <= {*carried} else carried,
+            lists=source.csv_no_sup_value is not None,
             # An empty file has no header either.
             headers=int(header and bool(file.columns) and isinstance(reader, CsvFile)),
             order_field=order if order in names else None,
@@ -141,14 +146,13 @@ class DmsSource:
         if source.op.lower() in fields:
             said = quote(fields[source.op.lower()])
             op = f"CASE WHEN {said} IN ('I', 'U', 'D') THEN {said} ELSE upper(trim({said})) END"
-        upsert_or_delete = (
-            "CASE WHEN _cdc_op IN ('I', 'U') THEN 'upsert' WHEN _cdc_op = 'D' THEN 'delete' "
-            f"WHEN _cdc_op IS NULL AND {is_snapshot(position)} THEN 'upsert' END"
-        )
+        classes = {"I": "upsert", "U": "upsert", "D": "delete"} | classes_of(source.op)
+        whens = " ".join(f"WHEN _cdc_op = {literal(word.upper())} THEN '{name}'" for word, name in classes.items())
+        upsert_or_delete = f"CASE {whens} WHEN _cdc_op IS NULL AND {is_snapshot(position)} THEN 'upsert' END"
         old_keys, stamp = self._old_keys(fields), self._time_of_dms(fields)
         plain = PlainMeaning(
             operation=fields.get(source.op.lower()),
-            classes={"I": "upsert", "U": "upsert", "D": "delete"},
+            classes=classes,
             unsaid=(SNAPSHOT, "upsert"),
             old_keys=old_keys,
             happened=stamp or FILE,
@@ -172,9 +176,7 @@ class DmsSource:
     def _old_keys(self, fields: Mapping[str, str]) -> dict[str, str]:
         """Return the fields with the keys before a change."""
         prefix = self.table.source.before_image_prefix
-        if prefix is None:
-            return {}
-        names = {key: f"{prefix}{key}".lower() for key in self.table.keys}
+        names = {key: (old_key(key) if prefix is None else f"{prefix}{key}").lower() for key in self.table.keys}
         return {key: fields[name] for key, name in names.items()} if {*names.values()} <= {*fields} else {}
 
     def advice(self, named: Sequence[Sequence[tuple[str, str]]]) -> str | None:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 def dms_problems(table: Table, at: Path) -> Iterator[Problem]:
     """Yield problems of a ``dms`` source; ``at`` is its path in the declaration."""
     yield from _naming_of_fields(table, at)
+    if table.source.csv_no_sup_value is not None and table.source.csv_no_sup_value == table.source.csv_null_value:
+        message = f"csv_no_sup_value in the source of table '{table.name}' is csv_null_value"
+        yield Problem((*at, "csv_no_sup_value"), message, "leave it out: what was not logged cannot be told from NULL")
     yield from _names(table, at)
     yield from _other_fields(table, (*at, "other_fields"))
     yield from _encoding(table, (*at, "encoding"))

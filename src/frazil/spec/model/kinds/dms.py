@@ -9,6 +9,9 @@ from pydantic import Field
 
 from frazil.spec.model.source import Paths, SourceSpec
 
+OLD_KEY: Final = "__before_"
+"""Prefix of the fields with old keys, where the image before an update is a record of its own."""
+
 FILE: Final = "_cdc_file"
 """Bronze's column with the path of a record's file. DMS writes the time into the name."""
 
@@ -51,6 +54,11 @@ class DmsFiles(SourceSpec):
     )
     csv_delimiter: str = Field(default=",", min_length=1, max_length=1, description="The sign between two fields.")
     csv_null_value: str = Field(default="NULL", description="An unquoted field with this text is NULL.")
+    csv_no_sup_value: str | None = Field(
+        default=None,
+        min_length=1,
+        description="CSV: a field of a change with this text was not in the source's log; the row keeps its value.",
+    )
     csv_escape: str | None = Field(
         default=None,
         min_length=1,
@@ -98,6 +106,11 @@ class DmsFiles(SourceSpec):
         return self.change_seq is not None
 
     @property
+    def leaves_out(self) -> bool:
+        """Return whether an update may lack values that were not logged."""
+        return self.csv_no_sup_value is not None
+
+    @property
     def named_delivery(self) -> str:
         """Return the pattern of the time in the names of change files."""
         return r"(?:^|/)(?:CDC_TXN-)?([0-9]{8}-?[0-9]{9})[^/]*$"
@@ -125,7 +138,7 @@ class DmsFiles(SourceSpec):
     def is_bookkeeping(self, field: str) -> bool:
         """Return whether a field is the op column, the change sequence or a before-image."""
         own = {self.op.lower(), (self.change_seq or self.op).lower()}
-        return field.lower() in own or bool(self.before_image_prefix and field.startswith(self.before_image_prefix))
+        return field.lower() in own or field.startswith(self.before_image_prefix or OLD_KEY)
 
 
 _NAMED: Final = r"^(?:.*/)?([0-9]{4})([0-9]{2})([0-9]{2})-([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{3})[^/]*$"
