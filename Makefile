@@ -44,7 +44,7 @@ test: .venv/.jars ## Run the tests: the pure ones, with their coverage, and thos
 test-spark: .venv-spark-$(VERSION)/.jars ## Run behaviours, properties, interrupts and how tables are written on another PySpark: make test-spark VERSION=4.0.5
 	.venv-spark-$(VERSION)/bin/python -m pytest tests/behaviours tests/properties tests/lake/test_row_delta.py tests/faults/test_interrupts.py -m "$(SHORT)" -n 2 --dist worksteal
 
-e2e: .venv/.jars .venv-airflow/.packages .venv-dbt/.packages ## Run the tests against real servers, those that kill whole processes, and long ones
+e2e: .venv/.jars .venv/.browser .venv-airflow/.packages .venv-dbt/.packages ## Run the tests against real servers, those that kill whole processes, and long ones
 	$(BIN)/python -m pytest -m "(server or fault or long) and not laws" -n 2 --dist loadfile --no-loadscope-reorder --durations=25
 	PATH="$$PWD/.venv/bin:$$PATH" .venv-airflow/bin/python -m pytest integrations/airflow
 
@@ -91,6 +91,13 @@ bench-quick: .venv-bench/.jars ## Compare with others in five minutes, and draw 
 
 .venv/.jars: .venv/.java src/frazil/spark/jars.py
 	@$(BIN)/python -m frazil.spark.jars
+	@touch $@
+
+# The pages are tested in Chromium, of the machine or of Debian; where neither is there, these tests say that they were skipped.
+.venv/.browser: .venv/.packages
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
+	  { echo 'setup: Chromium, by apt-get'; { apt-get update -qq && apt-get install -y -qq chromium; } >/dev/null 2>&1; } || \
+	  echo 'setup: no Chromium, and apt-get has none: the tests of the page in a browser will be skipped'
 	@touch $@
 
 # Another PySpark, and with it the Iceberg that is made for it, beside the same packages otherwise.

@@ -1,0 +1,141 @@
+"""The pages in a real browser: accessibility, errors of the console, requests to other machines, width, and keys."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import contextmanager
+from threading import Thread
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import sync_playwright
+from tests.ui.test_guard import DECLARATION
+
+from frazil import api
+from frazil.ui.server import page_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from typing import Literal
+
+    from playwright.sync_api import Browser, Page
+
+CHROMIUM: Final = shutil.which("chromium") or shutil.which("google-chrome")
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: `make .venv/.browser` installs it"),
+]
+PATHS: Final = (
+    "/",
+    "/?q=nosuch",
+    "/tables/items",
+    "/tables/items/keys?k=1",
+    "/tables/items/keys?k=99",
+    "/quarantine?table=items",
+    "/late?table=items",
+    "/runs",
+    "/runs/{run}",
+    "/lineage?table=items",
+    "/sql?q=select+*+from+items",
+    "/sql?q=select+nosuch",
+    "/nosuch",
+)
+_WIDER: Final = "() => document.scrollingElement.scrollWidth > window.innerWidth"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Serve the page of a project; yield the link that opens it."""
+    server = page_server(folder)
+    thread = Thread(target=server.serve)
+    thread.start()
+    try:
+        yield server.link
+    finally:
+        server.stop()
+        thread.join()
+
+
+@contextmanager
+def opened(
+    browser: Browser, link: str, scheme: Literal["light", "dark"] = "light", width: int = 1280
+) -> Iterator[tuple[Page, list[str]]]:
+    """Open the link; yield the page, and a list that gets what went wrong in it."""
+    wrong: list[str] = []
+    with browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900}) as context:
+        page = context.new_page()
+        here = link.partition("?")[0]
+        page.on("console", lambda said: wrong.extend([said.text] if said.type in {"error", "warning"} else []))
+        page.on("pageerror", lambda error: wrong.append(f"{error}"))
+        page.on("dialog", lambda dialog: dialog.dismiss())
+        page.on("dialog", lambda dialog: wrong.append(f"a script ran: {dialog.message}"))
+        page.on("request", lambda asked: wrong.extend([] if asked.url.startswith((here, "data:")) else [asked.url]))
+        page.set_default_timeout(20_000)
+        page.goto(link)
+        yield page, wrong
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_of_a_lake_is_sound(
+    scheme: Literal["light", "dark"], width: int, browser: Browser, project: Path
+) -> None:
+    """Hostile values are in the rows, in quarantine, and in the results of SQL."""
+    (run, *_) = api.runs(project)
+    with served(project) as link, opened(browser, link, scheme, width) as (page, wrong):
+        address = link.partition("/?")[0]
+        for path in PATHS:
+            answer = page.goto(f"{address}{path.format(run=run.run_id)}")
+            assert answer is not None
+            found = [f"{one['id']}: {one['help']}" for one in Axe().run(page).response["violations"]]
+            is_missing = answer.status >= 400
+            told = [text for text in wrong if not (is_missing and "Failed to load resource" in text)]
+            assert (path, found, told, page.evaluate(_WIDER)) == (path, [], [], False)
+            wrong.clear()
+
+
+def test_a_project_without_a_lake_has_sound_pages(browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "frazil.yml").write_text(DECLARATION, encoding="utf-8")
+    with served(tmp_path) as link, opened(browser, link) as (page, wrong):
+        for path in ("/", "/tables/items", "/quarantine", "/runs", "/sql"):
+            page.goto(f"{link.partition('/?')[0]}{path}")
+            assert (path, Axe().run(page).response["violations"]) == (path, [])
+
+        assert [text for text in wrong if "Failed to load resource" not in text] == []
+
+
+def test_from_the_first_page_to_the_story_of_a_key_by_keyboard(browser: Browser, project: Path) -> None:
+    with served(project) as link, opened(browser, link) as (page, wrong):
+        page.keyboard.press("/")
+        assert page.evaluate("() => document.activeElement.id") == "find"
+        page.keyboard.type("items")
+        page.keyboard.press("Enter")
+        page.click("a[href='/tables/items']")
+        page.click("a[href^='/tables/items/keys']")
+
+        assert page.locator("svg").count() > 0
+        assert wrong == []
+
+
+def test_a_part_of_the_square_says_what_was_true_when(browser: Browser, project: Path) -> None:
+    with served(project) as link, opened(browser, link) as (page, wrong):
+        page.goto(f"{link.partition('/?')[0]}/tables/items/keys?k=1")
+        cells = page.locator("a:has(> .cell)")
+        cells.first.focus()
+        page.keyboard.press("ArrowUp")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**known=**")
+
+        assert page.locator("a[aria-current='true']:has(> .cell)").count() == 1
+        assert wrong == []
