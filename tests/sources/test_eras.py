@@ -300,3 +300,4 @@ tables:
     assert run == taken
     assert {row["id"]: row["n"] for row in session.table("lake.marts.orders").collect()} == taken
     assert "moved to another server" in told[0]
+    assert "frazil check --against DUMP finds them" in told[0]  # no table of the database to compare with

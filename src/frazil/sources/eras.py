@@ -193,6 +193,6 @@ def moves_told(moves: Sequence[str]) -> list[str]:
         return []
     text = (
         f"the source moved to another server, or began again, at partition {', '.join(moves)}: changes from there on "
-        "are newer than all before. Deletes in between may be missing: frazil check --source finds them"
+        "are newer than all before. Deletes in between may be missing: frazil check --against DUMP finds them"
     )
     return [text]
