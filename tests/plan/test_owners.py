@@ -203,6 +203,21 @@ def test_files_without_header_may_get_more_fields_at_their_end_and_no_others() -
     assert refused(with_source(header=False, fields=("id",)), standing(before)) == "FZ504"
 
 
+def test_files_without_header_may_get_lists_of_fields_of_new_lengths() -> None:
+    """A column that was dropped at the source is seen in files, when older ones are read and perhaps gone."""
+
+    def lists(*others: tuple[str, ...], fields: tuple[str, ...] = ("id", "ts", "note")) -> Table:
+        return with_source(header=False, fields=fields, other_fields=others)
+
+    added = ("id", "ts", "note", "tag")
+    assert state_of(lists(("id", "ts")), standing(lists())).rebuilds == {}
+    assert state_of(lists(("id", "ts", "note"), ("id", "ts"), fields=added), standing(lists())).rebuilds == {}
+    assert state_of(lists(("id", "ts"), ("id",)), standing(lists(("id", "ts")))).rebuilds == {}
+    assert refused(lists(), standing(lists(("id", "ts")))) == "FZ504"
+    assert refused(lists(("id", "note")), standing(lists(("id", "ts")))) == "FZ504"
+    assert refused(lists(("id", "ts", "tag"), fields=added), standing(lists())) == "FZ504"
+
+
 def test_a_column_that_no_file_has_is_refused_before_anything_is_written() -> None:
     columns = (*(ORDERS.columns or ()), Column(name="nowhere"))
 

@@ -126,6 +126,16 @@ def test_a_batch_with_over_a_tenth_of_its_records_bad_fails_by_default(lines: Li
         lines.run()
 
 
+def test_files_with_another_number_of_fields_are_told_how_to_name_them(lines: Lines) -> None:
+    """A column that was added at the source makes all later records of a CSV file without header too long."""
+    lines.declare("order_id", header=False)
+    records = [f"{record(order, 1)},web" for order in range(3)]
+    (lines.folder / "landing" / "20260101-000000000.csv").write_text("\n".join([*records, ""]), encoding="utf-8")
+
+    with run_fails_with(TooManyBadRowsError, r"(?s)3 with too_many_fields: 6, expected 5.*name in other_fields"):
+        lines.run()
+
+
 def test_few_bad_records_of_a_small_batch_do_not_fail_it(lines: Lines) -> None:
     lines.declare("order_id")
     bad = [record(order, 1, qty="?") for order in range(98)]  # type: ignore[arg-type]

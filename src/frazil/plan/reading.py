@@ -56,6 +56,8 @@ def check_reading(table: Table, bronze: Mapping[str, Any], taken: SourceDelta) -
             continue
         if setting == "table" and old is None:
             fits = new == ALL or [new] == bronze.get(NAMES, {}).get("")
+        elif setting == "other_fields":
+            fits = _keeps_lists(before, now)
         elif setting == "path":
             fits = taken.known or not taken.files or set(old or ()) <= set(new or ())
         else:
@@ -67,6 +69,16 @@ def check_reading(table: Table, bronze: Mapping[str, Any], taken: SourceDelta) -
                 f"were read and is {_shown(new)} now{found}",
                 hint=f"set it back; or {_again(table)}",
             )
+
+
+def _keeps_lists(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Return True if files without header that were read by a list of fields are still read by the same list.
+
+    The first record of a file chooses the list by its length. So a list of a new length changes no file that was read.
+    """
+    lists = {len(names): [*names] for names in (now["fields"], *now.get("other_fields", ()))}
+    fields, others = [*before["fields"]], [[*names] for names in before.get("other_fields", ())]
+    return lists.get(len(fields), fields) == fields and all(lists.get(len(names)) == names for names in others)
 
 
 def check_kept(table: Table, bronze: Mapping[str, Any]) -> None:

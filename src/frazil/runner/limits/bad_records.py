@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from frazil.runner.table_run import TableRun
+    from frazil.spec import Table
     from frazil.steps import Normalize
 
 USUAL_FRACTION: Final = 0.1
@@ -86,14 +87,18 @@ def check_limits(
                 f"table {table.name!r}: {bad:,} of {counted(total, 'record')} of batch {number} "
                 f"{'is' if bad == 1 else 'are'} bad, {limit} allows fewer; "
                 f"they are in bronze, nothing of the batch is visible past it{_why(rows)}",
-                hint=_hint(table.source.kind),
+                hint=_hint(table),
             )
 
 
-def _hint(kind: str) -> str:
+def _hint(table: Table) -> str:
     ways = ["give the column a type that its values have, or string", "correct the rule"]
-    if kind == "dms":
+    if table.source.kind == "dms":
         ways.append("say kind: snapshot where the files are whole copies of the table, without an op")
+        if table.source.format == "csv" and not table.source.header:
+            ways.append("name in other_fields what files have from before or after a column was added or dropped")
+    if table.source.kind == "debezium":
+        ways.append("declare the encodings of fields that come without a schema")
     return f"{', '.join(ways)}, or raise the limit; and run again"
 
 
