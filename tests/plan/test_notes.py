@@ -107,4 +107,4 @@ def test_only_fields_that_came_later_are_promised_to_evolve() -> None:
     assert "'secret'" in first
     assert first.endswith("declare it")
     assert "'channel'" in later
-    assert later.endswith("declare it, or say on_new_column: evolve")
+    assert later.endswith("declare it, or say evolution: {on_new_column: evolve}")

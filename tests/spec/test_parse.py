@@ -115,6 +115,8 @@ def test_all_mistakes_are_reported_at_once_with_their_places() -> None:
     ("before", "after", "problem"),
     [
         ("sequence_by", "order", "9:5: unknown setting 'order' of table 'hosts'; known are name, source, keys,"),
+        ("sequence_by: [ts]", "on_new_column: evolve", "9:5: unknown setting 'on_new_column' of table 'hosts'; it is a setting of 'evolution'"),
+        ("sequence_by: [ts]", "max_bad_rows: 1\n    op: Op", "10:5: unknown setting 'op' of table 'hosts'; it is a setting of 'source'"),
         ("deletes: hard", "delets: soft", "15:25: unknown setting 'delets' of the current mart of table 'hosts'"),
         ("kind: history", "kind: histroy", "16:16: kind of mart 2 of table 'hosts' is 'histroy'; did you mean 'history'?"),
         ("kind: history", "deletes: close", "16:9: mart 2 of table 'hosts' does not say its kind; it must be"),

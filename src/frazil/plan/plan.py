@@ -234,7 +234,7 @@ def _undeclared(fields: Sequence[str], policy: OnChange, *, is_later: bool) -> l
     text = f"{counted(len(fields), 'field')} of the source {are} in no column: {shown}. Bronze keeps {they}; "
     if policy == "quarantine":
         text += f"records with a value in {they} wait in quarantine; "
-    or_evolve = ", or say on_new_column: evolve" if is_later and policy != "evolve" else ""
+    or_evolve = ", or say evolution: {on_new_column: evolve}" if is_later and policy != "evolve" else ""
     return [f"{text}to have {they} in the marts, declare {they}{or_evolve}"]
 
 

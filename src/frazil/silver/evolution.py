@@ -180,7 +180,7 @@ def check_evolution(table: Table, bronze: Mapping[str, Any], now: Evolved, files
         return
     policy = table.evolution
     if on_new_column(table) == "fail" and now.new:
-        hint = "take them with on_new_column: evolve, or leave them in bronze with keep; for one run, or for good"
+        hint = "take them with evolution: {on_new_column: evolve}, or leave them in bronze with keep; once, or for good"
         came = next((file.path for file in files if _types(table, file).keys() & now.new), "")
         _refuse(table, "on_new_column", f"{counted(len(now.new), 'new field')}: {_shown(now.new)}", came, hint)
     for file in files:

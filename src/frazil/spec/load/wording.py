@@ -95,9 +95,10 @@ def _finding(error: ErrorDetails, path: Path, data: object) -> Correction:
     match kind:
         case "extra_forbidden":
             known = _known_settings(path[:-1], data)
-            hint = suggestion(str(path[-1]), known)
+            group = _group_with(str(path[-1]), path[:-1], data)
+            hint = f"it is a setting of '{group}'" if group else suggestion(str(path[-1]), known)
             found = Problem(path, f"unknown setting '{path[-1]}' of {whose}", hint)
-            return Correction(found, kind, rename=nearest(str(path[-1]), known))
+            return Correction(found, kind, rename=None if group else nearest(str(path[-1]), known))
         case "missing":
             return Correction(Problem(path, f"{whose} has no '{path[-1]}'"), kind)
         case "literal_error" | "union_tag_invalid":
@@ -198,8 +199,22 @@ def _part(path: Path, table: object) -> str:
 
 def _known_settings(path: Path, data: object) -> list[str]:
     """Return the settings that are allowed at a path; its kind selects among several models."""
+    return list(_shape(path, data).model_fields)
+
+
+def _shape(path: Path, data: object) -> type[BaseModel]:
     shapes = _shapes(path, data)
-    return list(next((shape for shape in shapes if _is_kind(shape, _value(path, data))), shapes[0]).model_fields)
+    return next((shape for shape in shapes if _is_kind(shape, _value(path, data))), shapes[0])
+
+
+def _group_with(name: str, path: Path, data: object) -> str | None:
+    """Return the setting at a path whose own settings include ``name``, such as ``evolution``; None without one."""
+    for group, field in _shape(path, data).model_fields.items():
+        models = _models((field.annotation, *field.metadata))
+        chosen = [model for model in models if _is_kind(model, _value((*path, group), data))]
+        if any(name in model.model_fields for model in chosen or models):
+            return group
+    return None
 
 
 def _shapes(path: Path, data: object) -> list[type[BaseModel]]:
