@@ -124,3 +124,43 @@ def test_a_row_keeps_its_long_values_under_another_key(
     assert query(pipeline, versions).rows == kept
     assert query(pipeline, rows.format("marts.orders")).rows == expected
     assert [finding for finding in check(pipeline) if finding.ok is False] == []
+
+
+ODD = """CREATE TABLE people (email text PRIMARY KEY, n int, attrs hstore); INSERT INTO people VALUES
+    ('Ada@x.org', 1, 'a=>1'), ('bob@x.org', 2, NULL);
+    ALTER TABLE people ALTER COLUMN email TYPE citext;
+    CREATE TABLE codes (id int PRIMARY KEY, code text NOT NULL UNIQUE, v text, big text);
+    ALTER TABLE codes REPLICA IDENTITY USING INDEX codes_code_key, ALTER COLUMN big SET STORAGE EXTERNAL;
+    INSERT INTO codes VALUES (1, 'c1', 'a', repeat('x', 9000)), (2, 'c2', 'b', repeat('y', 9000))"""
+
+ODD_CHANGES = """UPDATE people SET email = 'ADA@x.org', n = 5 WHERE email = 'ada@x.org';
+    DELETE FROM people WHERE email = 'BOB@X.ORG'; UPDATE codes SET id = 11 WHERE code = 'c1';
+    UPDATE codes SET code = 'c2b', v = 'b2' WHERE id = 2; UPDATE wide SET c300 = 'm' WHERE id = 1"""
+
+
+@pytest.mark.spark
+def test_keys_without_case_identities_by_index_and_wide_tables_are_those_of_the_source(
+    database: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del spark  # only there so that Java runs
+    monkeypatch.setenv("TEST_DB", database)
+    with psycopg.connect(database, autocommit=True) as session:
+        try:
+            session.execute("CREATE EXTENSION citext; CREATE EXTENSION hstore")
+        except psycopg.Error:
+            pytest.skip("this PostgreSQL has no contrib")
+        session.execute(ODD)
+        columns = ", ".join(f"c{number} text" for number in range(1, 601))
+        session.execute(f"CREATE TABLE wide (id int PRIMARY KEY, {columns})".encode())
+        session.execute("INSERT INTO wide (id, c1, c600) VALUES (1, 'a', 'z')")
+        declare(tmp_path, {"public.people": "email", "public.codes": "code", "public.wide": "id"})
+        pipeline = frazil.load(tmp_path)
+        frazil.run(pipeline, spark=spark_session(pipeline))
+        session.execute(ODD_CHANGES)
+        frazil.run(pipeline, spark=spark_session(pipeline))
+
+    assert query(pipeline, "SELECT email, n, attrs FROM marts.people").rows == [("ADA@x.org", 5, '"a"=>"1"')]
+    codes = "SELECT id, code, v, length(big) FROM marts.codes ORDER BY id"
+    assert query(pipeline, codes).rows == [(2, "c2b", "b2", 9000), (11, "c1", "a", 9000)]
+    assert query(pipeline, "SELECT c1, c2, c300, c600 FROM marts.wide").rows == [("a", None, "m", "z")]
+    assert {one.ok for one in api.check_source(pipeline)} == {True}
