@@ -97,3 +97,35 @@ def test_marts_of_altered_tables_are_those_of_the_source(
     findings = [*api.check_source(pipeline)]
     assert {one.ok for one in findings} == {True}
     assert [one for one in findings if "(generated there and in no copy: gross)" in one.detail]
+
+
+def test_equal_rows_prove_nothing_while_a_column_has_not_come(
+    database: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LOUD: a renamed column is in no mart, so none of its values are compared."""
+    del spark  # only there so that Java runs
+    monkeypatch.setenv("TEST_DB", database)
+    declare(tmp_path, {"public.renamed": "id", "public.wider": "id"})
+    pipeline = frazil.load(tmp_path)
+
+    def found() -> dict[str, tuple[bool | None, str]]:
+        return {one.source_table: (one.ok, one.detail.rpartition("; ")[2]) for one in api.check_source(pipeline)}
+
+    with psycopg.connect(database, autocommit=True) as session:
+        for name in ("renamed", "wider"):
+            session.execute(f"CREATE TABLE {name} (id int PRIMARY KEY, v text)".encode())
+            session.execute(f"INSERT INTO {name} VALUES (1, 'a')".encode())
+        assert run(pipeline) == {}
+        session.execute("ALTER TABLE renamed RENAME v TO w; UPDATE renamed SET w = 'b'")
+        session.execute("ALTER TABLE wider ADD COLUMN w int, ADD COLUMN x int")
+        empty = found()["wider"]
+        session.execute("ALTER TABLE wider ADD COLUMN y int DEFAULT 7")
+
+        before = found()
+        assert run(pipeline) == {"renamed": "FZ508"}
+        after = found()
+
+    assert empty == (True, "all are the same")  # NULL in all rows, as here
+    assert before["renamed"] == after["renamed"] == (None, "w has not come here yet")
+    assert before["wider"] == (None, "w, x, y have not come here yet")
+    assert after["wider"] == (True, "all are the same")
