@@ -110,13 +110,13 @@ def test_words_are_those_of_the_field_that_has_them() -> None:
     assert words_of("op") == words_of("header__operation") == {}
 
 
-def test_no_records_have_no_images() -> None:
+def test_an_empty_block_is_read() -> None:
     images = BeforeImages(op="op", words=words_of(QLIK), keys={})
 
     assert len(images.among({"op": pa.array([], pa.string())}, [], is_last=True)) == 0
 
 
-def test_a_text_for_what_was_not_logged_is_no_value(tmp_path: Path) -> None:
+def test_a_text_for_missing_values_is_left_out(tmp_path: Path) -> None:
     """MISSING-IS-NOT-NULL."""
     write(tmp_path, 'Op,id,n,m\nU,1,-,5\nU,2,,"-"\nU,3,a,-b\n')
     write(tmp_path, "Op,id,n,m\nI,4,-,5\n", "LOAD00000001.csv")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.sources.test_debezium import records
@@ -13,7 +13,12 @@ from frazil.sources.base import SourceFile
 from frazil.sources.debezium.forms import RecordFormError
 from frazil.sources.debezium.source import DebeziumSource
 from frazil.sources.debezium.topic import _lines
-from frazil.spec import Column
+from frazil.sources.ledger import Ledger
+from frazil.sources.new_files import NameOrderError
+from frazil.spec import Column, Debezium, Table
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 QLIK, SQL_SERVER, FEED = "header__change_oper", "__$operation", "_change_type"
 
@@ -26,7 +31,7 @@ def read(field: str | None, *rows: dict[str, Any], columns: tuple[Column, ...] |
 @pytest.mark.parametrize(
     ("field", "before", "after"), [(QLIK, "B", "U"), (SQL_SERVER, 3, 4), (FEED, "update_preimage", "update_postimage")]
 )
-def test_a_before_image_is_no_change_but_the_old_key(field: str, before: Any, after: Any) -> None:
+def test_a_before_image_gives_only_the_old_key(field: str, before: Any, after: Any) -> None:
     """KEY-CHANGE."""
     images = [{field: before, "id": 1, "n": 1}, {field: after, "id": 2, "n": 1}]
     same = [{field: before, "id": 2, "n": 1}, {field: after, "id": 2, "n": 2}]
@@ -76,7 +81,7 @@ def test_a_file_that_ends_between_a_before_image_and_its_update_is_refused() -> 
         source.json_columns(file, rows)
 
 
-def test_a_captured_message_brings_the_before_image_of_the_file_before(tmp_path: Any) -> None:
+def test_a_captured_message_brings_the_before_image_of_the_file_before(tmp_path: Path) -> None:
     class Message:
         def __init__(self, offset: int, value: dict[str, Any]) -> None:
             self._offset, self._value = offset, value
@@ -121,3 +126,59 @@ def test_half_of_an_update_of_snowflake_deletes_no_row() -> None:
     with pytest.raises(NoObjectError, match=r"half_of_update.*metadata\$isupdate"):
         read("METADATA$ACTION", row)
     assert read("METADATA$ACTION", row | {"METADATA$ISUPDATE": False})[0]["__op"] == "DELETE"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [{"__op": "d"}, {SQL_SERVER: 1}, {SQL_SERVER: 3}, {FEED: "delete"}, {QLIK: "B"}, {"METADATA$ACTION": "DELETE"}],
+)
+def test_a_delete_is_quarantined_where_the_declaration_reads_no_op(row: dict[str, Any]) -> None:
+    """LOUD: op: null takes records for upserts, and this one says what it is."""
+    name = next(iter(row))
+    columns = (Column(name="id"), Column(name="what", expr=f"`{name}`"))
+
+    with pytest.raises(NoObjectError, match="op_unread"):
+        read(None, {"id": 1, **row})
+
+    assert read(None, {"id": 1, **row}, columns=columns)[0]["__op"] == "upsert"
+    assert read(None, {"id": 1, name: "c"})[0]["__op"] == "upsert"
+
+
+def flat(folder: Path, names: dict[str, str], **settings: Any) -> DebeziumSource:
+    (folder / "landing").mkdir(exist_ok=True)
+    for name, text in names.items():
+        (folder / "landing" / name).write_text(text)
+    settings = {"form": "flat", "op": None, **settings}
+    source = Debezium(path=(f"{folder}/landing",), settle_seconds=0, **settings)
+    return DebeziumSource(Table(name="t", source=source, keys=("id",)))
+
+
+def test_names_that_order_rows_otherwise_than_their_numbers_are_refused(tmp_path: Path) -> None:
+    """ORDER: the file orders rows without a place."""
+    source = flat(tmp_path, {"a-9.jsonl": '{"id": 1}\n', "a-10.jsonl": '{"id": 1}\n'})
+    with pytest.raises(NameOrderError, match=r"a-10\.jsonl comes before a-9\.jsonl"):
+        source.find_new(tmp_path, Ledger())
+
+    placed = flat(tmp_path, {f"a-{n}.jsonl": f'{{"id": 1, "__source_ts_ms": {n}}}\n' for n in (9, 10)})
+    assert len(placed.find_new(tmp_path, Ledger()).files) == 2
+
+
+def test_the_same_row_in_a_later_file_is_a_new_change(tmp_path: Path) -> None:
+    """ORDER: a state that comes back is no copy of the file that had it first."""
+    rows = {"a-1.jsonl": '{"id": 1, "n": 1}\n', "a-2.jsonl": '{"id": 1, "n": 2}\n', "a-3.jsonl": '{"id": 1, "n": 1}\n'}
+
+    found = flat(tmp_path, rows).find_new(tmp_path, Ledger())
+
+    assert [file.name for file in found.files] == [*rows]
+    assert found.duplicates == ()
+
+
+def test_files_of_keys_and_headers_beside_the_records_are_not_read(tmp_path: Path) -> None:
+    """NO-RESURRECTION: a key alone must not insert a row."""
+    names = ("t+0+1.json", "t+0+1.keys.json", "t+0+1.headers.json.gz", "keys.json")
+    source = flat(tmp_path, dict.fromkeys(names, '{"id": 1}\n'))
+
+    listing = source.list(tmp_path)
+
+    assert [file.name for file in listing.files] == ["keys.json", "t+0+1.json"]
+    assert [why.partition(",")[0] for _, why in listing.passed] == ["keys or headers"] * 2

@@ -72,6 +72,7 @@ MESSAGES: list[tuple[dict[str, Any], str]] = [
     ({"type": "RECORD", "stream": "t", "record": {"id": 1}}, "Singer"),
     ({"type": "STATE", "value": {"t": 1}}, "Singer"),
     ({"_airbyte_ab_id": "a", "_airbyte_emitted_at": 1, "_airbyte_data": {"id": 1}}, "Airbyte"),
+    ({"id": 1, "_meta": {"op": "d", "source": {}}}, "Estuary"),
     ({"after": None, "key": [1], "updated": "1.0"}, "CockroachDB"),
     ({"resolved": "1.0"}, "CockroachDB"),
     ({"eventID": "1", "eventName": "REMOVE", "dynamodb": {"Keys": {"id": {"N": "1"}}}}, "DynamoDB"),
@@ -106,6 +107,7 @@ def test_messages_of_other_tools_are_refused_by_name(form: Any, record: dict[str
         {"id": 1, "action": "B", "schema": "s", "table": "t", "columns": "id"},
         {"id": 1, "key": [1], "after": {"a": 2}},
         {"id": 1, "resolved": "yes"},
+        {"id": 1, "_meta": {"loc": 5}},
         {"id": 1, "metadata": {"operation": "x"}, "data": {}},
     ],
 )
@@ -129,7 +131,7 @@ def test_rows_that_resemble_messages_are_rows(row: dict[str, Any]) -> None:
         ('CreateTime:1\tpartition:0\t{"id": 1}\n', "console.*print.key"),
     ],
 )
-def test_json_that_is_no_lines_is_refused_by_name(form: Any, text: str, said: str) -> None:
+def test_other_json_than_lines_is_refused_by_name(form: Any, text: str, said: str) -> None:
     lines = [line.encode() for line in text.splitlines(keepends=True)]
 
     with pytest.raises(RecordFormError) as refused:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 CSV: Final = (".csv", ".csv.gz")
 JSON_LINES: Final = (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz")
 PARQUET: Final = (".parquet",)
-_DIALECT: Final = CsvDialect(",", None, "")
+_DIALECT: Final = CsvDialect(",", None, "", no_text=r"\N")
 """CSV as PostgreSQL's COPY and most tools write it: doubled quotes, and an empty unquoted field for NULL."""
 _LINE_ENDS: Final = (b"\n", b"\r")
 
@@ -198,7 +198,7 @@ class RecordFiles(RecordReading, ABC):
                     case Refused():
                         refused.setdefault(path, entry.reason)
                     case Passed():
-                        passed.setdefault(path, f"not {' or '.join(self.endings)}")
+                        passed.setdefault(path, self.why_passed(path))
         by_position = sorted(files.values(), key=lambda file: (file.position, file.path))
         others = sorted((path, why) for path, why in passed.items() if path not in files and path not in refused)
         return Listing(tuple(by_position), tuple(sorted(refused.items())), tuple(others), unchanged.count)
@@ -206,6 +206,11 @@ class RecordFiles(RecordReading, ABC):
     def entries(self, declared: str, folder: Path) -> Iterable[Entry]:
         """Find the files at a declared place."""
         return find(declared, folder, self.endings, self.table.stores)
+
+    def why_passed(self, path: str) -> str:
+        """Return why a file is ignored, based on its name."""
+        del path
+        return f"not {' or '.join(self.endings)}"
 
     def _source_file(self, path: str, found: Found) -> SourceFile:
         return SourceFile(

@@ -103,6 +103,7 @@ class CsvDialect:
         null_value: an unquoted field with this text is NULL, like an empty unquoted field.
         encoding: Python's name of the encoding, which must be a superset of ASCII.
         unsaid: a field with this text has no value, not even NULL: the record does not carry it; None for no such text.
+        no_text: an unquoted field with this text makes its record bad: it is NULL in a form that the file has not.
     """
 
     delimiter: str = ","
@@ -110,6 +111,7 @@ class CsvDialect:
     null_value: str = "NULL"
     encoding: str = UTF_8
     unsaid: str | None = None
+    no_text: str | None = None
 
     @cached_property
     def _inside(self) -> re.Pattern[bytes]:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from frazil.formats.csv.lines import Block, CsvDialect, Scan
     from frazil.formats.own_records import OwnFilter
 
+NULL_TEXT: Final = "null_text"
+_EMPTY: Final = "write NULL as an empty field, and a text in quotes"
 MALFORMED_QUOTE: Final = "malformed_quote: text behind the closing quote of a field"
 
 
@@ -85,6 +87,8 @@ class BlockReader:
         others = cut.other_ends(self.form.line_end or b"")
         reasons = dict.fromkeys(range(count), self.rejected) if self.rejected else self._unsound(cut, found)
         fields = self._fields(cut, found, reasons)
+        if self.dialect.no_text is not None and self.dialect.no_text.encode() in cut.data:
+            fields = self._without_no_text(cut, fields, reasons, self.dialect.no_text)
         good = _all_but(reasons, count)
         foreign = np.zeros(count, np.bool_)
         if self.own:
@@ -168,6 +172,18 @@ class BlockReader:
             code = "too_many_fields" if actual > expected else "too_few_fields"
             reasons[int(sound[number - 1])] = f"{code}: {actual}, expected {expected}"
         return {name: _one_chunk(table.column(name)) for name in self.names}
+
+    def _without_no_text(
+        self, cut: RecordSpans, fields: dict[str, Any], reasons: dict[int, str], text: str
+    ) -> dict[str, Any]:
+        """Reject the records with an unquoted field that means NULL in other forms of text."""
+        sound, sign = _all_but(reasons, len(cut.starts)), re.escape(self.dialect.delimiter)
+        unquoted = re.compile(f"(?:^|{sign}){re.escape(text)}(?:{sign}|$)".encode())
+        has_text = np.logical_or.reduce([equals(fields[name], text) for name in self.names])
+        for number in sound[has_text].tolist():
+            has_text[np.searchsorted(sound, number)] = bool(unquoted.search(cut.record(number)))
+        reasons |= dict.fromkeys(sound[has_text].tolist(), f"{NULL_TEXT}: {text} is not NULL in CSV; {_EMPTY}")
+        return {name: column.filter(pa.array(~has_text)) for name, column in fields.items()}
 
     def _said(self, fields: dict[str, Any], quoted: NDArray[np.bool_]) -> tuple[dict[str, Any], Any]:
         """Replace the text for missing values by NULL; also returns the fields of each record, None for all.

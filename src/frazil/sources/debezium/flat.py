@@ -18,6 +18,9 @@ _TIME_IF_DELETED: Final = ("_ab_cdc_deleted_at", "_sdc_deleted_at")
 _MARKS: Final = frozenset({*_TRUE_IF_DELETED, *_TIME_IF_DELETED})
 """Fields by which Fivetran, Hudi, Airbyte and Singer mark a deleted row."""
 
+_OPERATIONS: Final = frozenset({"__op", "__$operation", "_change_type", "header__change_oper", "metadata$action"})
+"""Fields that say what a record does, and nothing else."""
+
 _PLACE: Final = (
     *("lsn", "sequence", "file", "pos", "row", "commit_lsn", "change_lsn", "scn", "commit_scn"),
     *("db", "schema", "table"),
@@ -42,6 +45,7 @@ def operation_of(whole: Mapping[str, Any], table: Table) -> str | None:
         return "d"
     field: str | None = table.source.op
     if field is None:
+        _check_upsert(whole, table)
         return "upsert"
     if field.lower() not in whole:
         return "u" if "__deleted" in whole else None
@@ -51,13 +55,26 @@ def operation_of(whole: Mapping[str, Any], table: Table) -> str | None:
     return None if said is None else said_by(field, said)
 
 
-def _is_marked(whole: Mapping[str, Any], marks: frozenset[str], table: Table) -> bool:
+def _fields_read(table: Table) -> set[str]:
+    """Return the fields that columns are made of, in lower case."""
     columns = table.columns or ()
-    read = {
-        *table.keys,
-        *(name for one in columns for name in ((one.name,) if one.expr is None else fields_of(one.expr))),
-    }
-    values = {name: whole[name] for name in marks - {name.lower() for name in read}}
+    made = (name for one in columns for name in ((one.name,) if one.expr is None else fields_of(one.expr)))
+    return {name.lower() for name in (*table.keys, *made)}
+
+
+def _check_upsert(whole: Mapping[str, Any], table: Table) -> None:
+    """Refuse a record that says that it is no upsert, in a field that nothing reads."""
+    for name in _OPERATIONS & whole.keys():
+        meaning = said_by(name, str(text_of(whole[name]))).lower()
+        if meaning in {"d", "delete", "t", "truncate", BEFORE_IMAGE} and name not in _fields_read(table):
+            shown = f"{name} is {text_of(whole[name])}"
+            raise NoObjectError(
+                f"op_unread: {shown}, and op: null takes every record for an upsert; declare op: {name}"
+            )
+
+
+def _is_marked(whole: Mapping[str, Any], marks: frozenset[str], table: Table) -> bool:
+    values = {name: whole[name] for name in marks - _fields_read(table)}
     return any(_is_true(value) if name in _TRUE_IF_DELETED else value is not None for name, value in values.items())
 
 

@@ -119,6 +119,11 @@ MESSAGES: Final = (
         _is_mongodb,
     ),
     Message("messages of Singer or Airbyte, with the row inside", _FLATTEN, _is_singer),
+    Message(
+        "rows of Estuary, with the op inside _meta",
+        _FLATTEN,
+        lambda whole: "op" in dict(whole["_meta"]) if _is_object(whole.get("_meta")) else False,
+    ),
     Message("messages of a CockroachDB changefeed", _FLATTEN, _is_cockroach),
     Message(
         "events of a DynamoDB stream, with typed values", _FLATTEN, lambda whole: _has(whole, "eventname", "dynamodb")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from frazil.formats.csv.lines import UNREADABLE, open_text
 from frazil.formats.json.lines import JsonLinesFile
 from frazil.formats.json.text import NoObjectError
 from frazil.sources.base import EventMeaning, LoadMeaning, NewFile, PlainMeaning, RecordMeaning
@@ -13,19 +16,24 @@ from frazil.sources.debezium.landed import verify_files, verify_offsets
 from frazil.sources.debezium.messages import lines_form
 from frazil.sources.debezium.place import READS_FIRST
 from frazil.sources.debezium.record import CLASSES, DELETES, Records, change_class
-from frazil.sources.new_files import Content
+from frazil.sources.new_files import Content, NameOrderError, misordered
 from frazil.sources.record_files import JSON_LINES, RecordFiles
 from frazil.sources.trail import Trail
 from frazil.spec.model.kinds.debezium import BEFORE, OP, POSITION, TIME
 from frazil.spec.sql.names import quote
+from frazil.storage.base import Found, Passed
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from frazil.formats.records import RecordReader
     from frazil.sources.base import SourceDelta, SourceFile
     from frazil.sources.ledger import Ledger
+    from frazil.storage.base import Entry
+
+_BESIDE: Final = re.compile(r"\.(keys|headers)\.[a-z]+(\.gz)?$")
+"""Names of the files that Kafka Connect writes for keys and headers (``store.kafka.keys``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +52,45 @@ class DebeziumSource(RecordFiles):
 
         Raises:
             LostOffsetsError: messages of a captured topic are missing between bronze's files and the new ones.
+            NameOrderError: only file names order the changes, and their text order differs from their numbers.
         """
         found = RecordFiles.find_new(self, folder, ledger)
+        self._verify_names(found.files, ledger)
         self.verify_landing(folder, ledger.files, [file.path for file in (*found.files, *found.duplicates)])
         return found
+
+    def entries(self, declared: str, folder: Path) -> Iterable[Entry]:
+        """Find the files; those that a connector writes beside the records, with keys or headers, are none of them."""
+        for entry in RecordFiles.entries(self, declared, folder):
+            yield Passed(entry.uri) if isinstance(entry, Found) and _BESIDE.search(entry.name) else entry
+
+    def why_passed(self, path: str) -> str:
+        """Return why a file is ignored."""
+        beside = "keys or headers, which say nothing without the records beside them; a topic has both"
+        return beside if _BESIDE.search(path) else RecordFiles.why_passed(self, path)
+
+    def _verify_names(self, files: Sequence[NewFile], ledger: Ledger) -> None:
+        """Refuse names that order flat rows without a place in another way than their numbers."""
+        if self.table.source.form != "flat" or self.table.source.topic is not None or self.table.sequence_by:
+            return
+        newest = max(ledger.places, key=lambda path: ledger.places[path], default="").rpartition("/")[2]
+        wrong = misordered((newest, *(file.name for file in files)))
+        if wrong is not None and any(file.name in wrong and self._lacks_place(file) for file in files):
+            hint = "write the numbers with leading zeros, or let records say their place, such as __source_ts_ms"
+            raise NameOrderError(self.table.name, *wrong, hint=f"{hint}; then frazil drop, and run again")
+
+    def _lacks_place(self, file: NewFile) -> bool:
+        """Return whether the first record of a file has no position of its own."""
+        records = Records(self.table, file.name)
+        try:
+            with open_text(file.uri) as lines:
+                for line in lines:
+                    with suppress(NoObjectError, UnicodeDecodeError):
+                        if (found := records.fields(line.decode())) is not None:
+                            return found[POSITION] is None
+        except (OSError, UnicodeError, *UNREADABLE):
+            pass
+        return False
 
     def verify_landing(self, folder: Path, taken: Collection[str], new: Collection[str]) -> None:
         """Refuse messages of a captured topic that do not go on where those end that bronze has, or lack some."""

@@ -106,8 +106,11 @@ class Debezium(SourceSpec):
 
     @property
     def named_delivery(self) -> str:
-        """Return the pattern of partition and first offset, by which connectors name files."""
-        return r"[-+]([0-9]+[-+][0-9]+)\.[^/]*$"
+        """Return the pattern of partition and first offset, by which connectors name files; any name of flat files.
+
+        Flat rows may have no place but that of their file: the same bytes in a later file are then new changes.
+        """
+        return r"(?:^|/)([^/]+)$" if self.form == "flat" and self.path else r"[-+]([0-9]+[-+][0-9]+)\.[^/]*$"
 
     @property
     def server_places(self) -> bool:
