@@ -120,6 +120,16 @@ def test_a_mark_of_a_deleted_row_is_a_delete(field: str | None, mark: str, delet
     assert [row["__op"] for row in declared] == ["upsert" if field is None else "u"]
 
 
+def test_rows_of_golden_gate_say_their_table() -> None:
+    row = {"table": "S.T", "op_type": "I", "op_ts": "2026-01-01", "pos": "1", "id": 1}
+    mine = records(form="flat", op="op_type", table="S.T")
+
+    found = [mine.fields(json.dumps(row | {"table": table})) for table in ("S.T", "S.U")]
+    no_trail = read("op_type", row, {"id": 1, "table": "S.U", "op_type": "I"})
+
+    assert [row is None for row in (*found, *no_trail)] == [False, True, False, False]
+
+
 def test_half_of_an_update_of_snowflake_deletes_no_row() -> None:
     row = {"id": 1, "METADATA$ACTION": "DELETE", "METADATA$ISUPDATE": True}
 

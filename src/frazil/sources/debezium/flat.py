@@ -21,6 +21,7 @@ _MARKS: Final = frozenset({*_TRUE_IF_DELETED, *_TIME_IF_DELETED})
 _OPERATIONS: Final = frozenset({"__op", "__$operation", "_change_type", "header__change_oper", "metadata$action"})
 """Fields that say what a record does, and nothing else."""
 
+_GOLDEN_GATE: Final = frozenset({"table", "op_type", "op_ts"})
 _PLACE: Final = (
     *("lsn", "sequence", "file", "pos", "row", "commit_lsn", "change_lsn", "scn", "commit_scn"),
     *("db", "schema", "table"),
@@ -83,8 +84,13 @@ def _is_true(value: Any) -> bool:
 
 
 def source_of(whole: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the source block of a flat row, from fields such as ``__lsn`` and ``__source_ts_ms``."""
+    """Return the source block of a flat row, from fields such as ``__lsn`` and ``__source_ts_ms``.
+
+    Oracle GoldenGate names the table in ``table``, beside ``op_type`` and ``op_ts``.
+    """
     found = {name: whole[f"__{name}"] for name in _PLACE if f"__{name}" in whole}
+    if whole.keys() >= _GOLDEN_GATE:
+        found["table"] = whole["table"]
     return found | {name.removeprefix("__source_"): value for name, value in whole.items() if name[:9] == "__source_"}
 
 
