@@ -162,6 +162,61 @@ def torn_departures(context: TableRun, contract: Contract, rows: DataFrame, held
     return to_arrow(found)
 
 
+def repeated_departures(
+    context: TableRun, contract: Contract, rows: DataFrame, held: DataFrame | None
+) -> pa.Table | None:
+    """Return the deletes that repeat, in a record of their own, what the record with the new key says.
+
+    The record with the new key has the sequence of the change. A delete beside it has none, or that of the old row: it
+    would end the row a second time, at another place in the order.
+
+    Args:
+        context: the table's part of the run.
+        contract: the table's contract.
+        rows: from :func:`frazil.silver.changes.change_rows`, without those of :func:`torn_departures`.
+        held: changes of silver that stay beside them; None for none.
+
+    Returns:
+        The key as text and the common value of the records of each change, and whether silver has such a delete. None
+        where places alone order the changes, or each change is one record.
+
+    Cost: a join of the deletes of the batch with those of silver.
+    """
+    event = event_sql(context.table, contract)
+    if event is None or not contract.sequence_by:
+        return None
+    deletes = rows.where(f"{r.CLASS} = {literal(r.DELETE)} AND {PROBLEM} IS NULL")
+    names = (f"{key_text(contract.keys)} AS {KEY}", f"{event} AS {EVENT}")
+    is_left = f"coalesce({MOVED} = {literal(LEFT)}, false)"
+    of_create = deletes.where(is_left).selectExpr(*names, "false AS is_held")
+    own = deletes.where(f"NOT {is_left}").selectExpr(*names, "false AS is_held")
+    if held is not None:
+        upserts = held.where(f"{r.CLASS} = {literal(r.UPSERT)}").select(r.FILE, r.ROW)
+        gone = held.where(f"{r.CLASS} = {literal(r.DELETE)}")
+        beside, alone = (gone.join(upserts, [r.FILE, r.ROW], how) for how in ("left_semi", "left_anti"))
+        of_create = of_create.unionByName(beside.selectExpr(*names, "true AS is_held"))
+        own = own.unionByName(alone.selectExpr(*names, "true AS is_held"))
+    found = query(
+        f"""SELECT DISTINCT o.{KEY}, o.{EVENT}, o.is_held FROM frazil_own AS o JOIN frazil_created AS c
+        ON c.{KEY} = o.{KEY} AND c.{EVENT} = o.{EVENT} AND NOT (o.is_held AND c.is_held)""",
+        frazil_own=own,
+        frazil_created=of_create,
+    )
+    return to_arrow(found)
+
+
+def without_repeated(context: TableRun, contract: Contract, rows: DataFrame, repeated: pa.Table) -> DataFrame:
+    """Leave the deletes of :func:`repeated_departures` out of change rows."""
+    event = event_sql(context.table, contract, "n.")
+    return query(
+        f"""SELECT n.* FROM frazil_new AS n LEFT ANTI JOIN frazil_repeated AS v
+        ON n.{r.CLASS} = {literal(r.DELETE)} AND n.{PROBLEM} IS NULL AND NOT coalesce({MOVED} = {literal(LEFT)}, false)
+        AND {event} = v.{EVENT} AND {key_text(contract.keys)} = v.{KEY}""",
+        frazil_new=rows,
+        frazil_repeated=F.broadcast(spark_frame(context.spark, repeated)),
+    )
+
+
 def without_departures(context: TableRun, contract: Contract, rows: DataFrame, void: pa.Table) -> DataFrame:
     """Remove void deletes from change rows.
 
