@@ -10,7 +10,7 @@ import pytest
 from frazil import api
 from frazil.plan.reading import SourceChangedError
 from frazil.runner.report.report import RunFailedError
-from frazil.sources.mixed_tables import MixedTablesError
+from frazil.sources.mixed_tables import SecondTableError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,7 +71,7 @@ def test_a_second_table_is_refused_before_a_record_is_taken(files: int, spark: S
 
     said = _failure(tmp_path)
 
-    assert said.code == MixedTablesError.code
+    assert said.code == SecondTableError.code
     assert "shop.orders, shop.users" in said.message
     assert not (tmp_path / "lake" / "silver").exists()
 
@@ -92,7 +92,7 @@ def test_a_table_that_comes_later_is_refused_and_can_be_told_apart_or_joined(
     _declare(tmp_path, ", table: shop.orders")
     api.run(tmp_path)
 
-    assert refused.code == MixedTablesError.code
+    assert refused.code == SecondTableError.code
     assert other.code == SourceChangedError.code
     assert _ids(tmp_path) == [1, 3]
 

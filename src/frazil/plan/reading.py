@@ -37,7 +37,7 @@ def check_reading(table: Table, bronze: Mapping[str, Any], taken: SourceDelta) -
 
     Raises:
         SourceChangedError: a setting or the treatment of a field has changed.
-        MixedTablesError: the records belong to several tables, and the declaration names none.
+        SecondTableError: the records belong to several tables, and the declaration names none.
     """
     known_names(table, bronze, taken.files)
     before: Mapping[str, Any] | None = bronze.get("reading")

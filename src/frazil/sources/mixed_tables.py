@@ -21,7 +21,7 @@ ALL: Final = "*"
 _SHOWN: Final = 5
 
 
-class MixedTablesError(SourceError):
+class SecondTableError(SourceError):
     """The records of a source belong to several tables."""
 
     code = "FZ215"
@@ -47,7 +47,7 @@ def known_names(table: Table, bronze: Mapping[str, Any], files: Iterable[NewFile
         Shard, or empty text -> the one name of its records. Shards without a name are left out.
 
     Raises:
-        MixedTablesError: records have different names, and the source does not declare ``table``.
+        SecondTableError: records have different names, and the source does not declare ``table``.
     """
     names: dict[str, list[str]] = {variant: [*known] for variant, known in bronze.get(NAMES, {}).items()}
     for file in files:
@@ -56,5 +56,5 @@ def known_names(table: Table, bronze: Mapping[str, Any], files: Iterable[NewFile
             found += [name for name in file.tables if name not in found]
     for found in names.values():
         if len(found) > 1:
-            raise MixedTablesError(table.name, found)
+            raise SecondTableError(table.name, found)
     return names

@@ -236,9 +236,7 @@ def _followed(
         left = {
             (one[departures.KEY], (one[r.POSITION], 0)): (one[departures.CAME_POSITION], 0) for one in torn.to_pylist()
         }
-    repeated = departures.repeated_departures(
-        context, contract, spread.rows, None if beside.is_rebuild else held
-    )
+    repeated = departures.repeated_departures(context, contract, spread.rows, None if beside.is_rebuild else held)
     if repeated is not None and repeated.num_rows:
         if any(repeated["is_held"].to_pylist()):
             return spread.rows, replace(spread, is_late=True)

@@ -54,7 +54,9 @@ def load(path: Path | str) -> Pipeline:
     try:
         text = file.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise DeclarationError(f"no declaration at {file}", hint="frazil init writes one") from None
+        raise DeclarationError(
+            f"no declaration at {file}", hint="frazil init writes one; --project FOLDER names another project"
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise DeclarationError(f"cannot read {file}: {error}", hint="it must be a text file in UTF-8") from error
     return _parsed(text, str(file), file.parent)
