@@ -80,6 +80,7 @@ def test_a_field_that_is_left_out_is_not_null(tmp_path: Path) -> None:
     [
         (b"{", "malformed_json: Expecting property name"),
         (b"[1]", "malformed_json: not an object"),
+        (b'[{"id": 1}]', "malformed_json: not an object; one JSON array: write one object a line"),
         (b'{"id": NaN}', "malformed_json: NaN is not a JSON value"),
         (b'{"id": 1, "Id": 2}', "malformed_json: a field is named twice"),
         (b'{"id": 1} {"id": 2}', "malformed_json: Extra data"),

@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
 import pyarrow as pa
 
 from frazil.formats.csv.lines import BLOCK_BYTES, KEPT_BYTES, RECORD_BYTES, is_gzip, open_behind_mark, too_large
+from frazil.formats.json.forms import LINES_HINTS, lines_form
 from frazil.formats.json.text import NoObjectError, Pairs, object_fields
 from frazil.formats.records import CSV, Bad, Parsed, Part
 
@@ -212,7 +213,11 @@ def _decoded(line: bytes) -> str:
 
 def own_fields(text: str) -> dict[str, str | None]:
     """Return the fields of the object that a line is, by their lower-case names."""
-    return {name.lower(): value for name, value in object_fields(text)}
+    try:
+        return {name.lower(): value for name, value in object_fields(text)}
+    except NoObjectError as error:
+        form = lines_form(text)
+        raise NoObjectError(f"{error}" if form is None else f"{error}; {form}: {LINES_HINTS[form]}") from None
 
 
 def fields_in(lines: Iterable[bytes]) -> tuple[str, ...]:

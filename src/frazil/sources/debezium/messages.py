@@ -89,8 +89,9 @@ def _is_mongodb(whole: Whole) -> bool:
 
 
 def _is_singer(whole: Whole) -> bool:
-    is_message = whole.get("type") in _SINGER and (_is_object(whole.get("record")) or "stream" in whole)
-    is_state = whole.get("type") == "STATE" and whole.keys() <= {"type", "value", "state"}
+    inside = ("record", "schema", "value", "state", "catalog", "trace", "log")
+    is_message = whole.get("type") in _SINGER and any(_is_object(whole.get(name)) for name in inside)
+    is_state = whole.get("type") == "ACTIVATE_VERSION" and _has(whole, "stream", "version")
     return is_message or is_state or _is_object(whole.get("_airbyte_data"))
 
 
@@ -148,34 +149,3 @@ def message_form(whole: Whole) -> str | None:
     if "__op" in whole or "__deleted" in whole:
         return None
     return next((message.form for message in MESSAGES if message.is_one(whole)), None)
-
-
-ARRAY: Final = "one JSON array"
-PRETTY: Final = "JSON over several lines"
-SEVERAL: Final = "several objects on one line"
-CONSOLE: Final = "the output of a console, with more on a line than the value"
-
-LINES_HINTS: Final = {
-    ARRAY: "write one object a line: jq -c '.[]'",
-    PRETTY: "write one object a line: jq -c .",
-    SEVERAL: "write one object a line: jq -c .",
-    CONSOLE: "write values alone, or messages as objects: kcat -J; kafka-console-consumer without print.key",
-}
-
-
-def lines_form(first: str) -> str | None:
-    """Describe a file that has other JSON than lines, from its first bad line; None for an unknown form.
-
-    Args:
-        first: the first line that cannot be parsed.
-    """
-    line = first.strip()
-    if line in ("{", "[", "[{") or (line[:1] == "{" and line[-1:] in ("{", "[", ",")):
-        return ARRAY if line[0] == "[" else PRETTY
-    if line[:1] == "[":
-        return ARRAY
-    if line[:1] == "{":
-        if "}\t{" in line:
-            return CONSOLE
-        return SEVERAL if "}{" in line or "} {" in line else None
-    return CONSOLE if "{" in line and line[-1:] == "}" else None

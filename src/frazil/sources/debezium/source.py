@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.formats.csv.lines import UNREADABLE, open_text
+from frazil.formats.json.forms import lines_form
 from frazil.formats.json.lines import JsonLinesFile
 from frazil.formats.json.text import NoObjectError
 from frazil.sources.base import EventMeaning, LoadMeaning, NewFile, PlainMeaning, RecordMeaning
 from frazil.sources.debezium.forms import CUT_BEFORE_UPDATE, OtherFormError, RecordFormError
 from frazil.sources.debezium.landed import verify_files, verify_offsets
-from frazil.sources.debezium.messages import lines_form
 from frazil.sources.debezium.place import READS_FIRST
 from frazil.sources.debezium.record import CLASSES, DELETES, Records, change_class
 from frazil.sources.new_files import Content, NameOrderError, misordered
