@@ -120,6 +120,12 @@ def test_a_mark_of_a_deleted_row_is_a_delete(field: str | None, mark: str, delet
     assert [row["__op"] for row in declared] == ["upsert" if field is None else "u"]
 
 
+def test_an_image_without_its_key_is_quarantined() -> None:
+    """LOUD: a change of a key with an expr could not be seen."""
+    with pytest.raises(NoObjectError, match="before_image: id"):
+        read(QLIK, {QLIK: "B", "code": 1}, columns=(Column(name="id", expr="upper(code)"),))
+
+
 def test_rows_of_golden_gate_say_their_table() -> None:
     row = {"table": "S.T", "op_type": "I", "op_ts": "2026-01-01", "pos": "1", "id": 1}
     mine = records(form="flat", op="op_type", table="S.T")

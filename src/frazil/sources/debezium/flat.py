@@ -9,7 +9,7 @@ from frazil.sources.before_images import BEFORE_IMAGE, said_by
 from frazil.spec.sql.sql import fields_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from frazil.spec import Table
 
@@ -81,6 +81,19 @@ def _is_marked(whole: Mapping[str, Any], marks: frozenset[str], table: Table) ->
 
 def _is_true(value: Any) -> bool:
     return str(text_of(value)).lower() == "true"
+
+
+def with_key(image: dict[str, str | None], keys: Collection[str]) -> dict[str, str | None]:
+    """Return a before image.
+
+    Raises:
+        NoObjectError: it lacks a key, or a key is no field: a change of key could not be seen.
+    """
+    if missing := [name for name in keys if image.get(name) is None]:
+        raise NoObjectError(
+            f"before_image: {missing[0]} is not a field of the row before an update; use a field as key"
+        )
+    return image
 
 
 def source_of(whole: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from frazil.formats.field_names import safe_name
 from frazil.formats.json.text import NoObjectError, Pairs, parsed, text_of
 from frazil.sources.debezium.encodings import Field, NoValueError, described, encoded, is_unavailable
-from frazil.sources.debezium.flat import BEFORE_IMAGE, operation_of, source_of
+from frazil.sources.debezium.flat import BEFORE_IMAGE, operation_of, source_of, with_key
 from frazil.sources.debezium.forms import check_form, is_no_change
 from frazil.sources.debezium.place import (
     BEFORE_CHANGES,
@@ -223,7 +223,7 @@ class Records:
             raise NoObjectError("no_envelope: no op, before, after and source; rows without one are form: flat")
         op = whole["op"] if is_envelope else operation_of(whole, self.table)
         if op == BEFORE_IMAGE:
-            self._images[partition] = self._row(value, ways, self._lower_keys)
+            self._images[partition] = with_key(self._row(value, ways, self._lower_keys), self._lower_keys)
             return None
         source = _with_read(_object(whole.get("source") or Pairs()) if is_envelope else source_of(whole), op)
         if not self._is_own(source):

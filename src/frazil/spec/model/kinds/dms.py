@@ -12,6 +12,12 @@ from frazil.spec.model.source import Paths, SourceSpec
 OLD_KEY: Final = "__before_"
 """Prefix of the fields with old keys, where the image before an update is a record of its own."""
 
+
+def writes_before_images(op: str) -> bool:
+    """Return whether an op column is of a tool that writes the image before an update as a record of its own."""
+    return op.lower() in {"__$operation", "_change_type"} or op.lower().endswith("change_oper")
+
+
 FILE: Final = "_cdc_file"
 """Bronze's column with the path of a record's file. DMS writes the time into the name."""
 
@@ -133,12 +139,12 @@ class DmsFiles(SourceSpec):
     @property
     def before_prefix(self) -> str | None:
         """Return the prefix of before-image fields; None without any."""
-        return self.before_image_prefix
+        return self.before_image_prefix or (OLD_KEY if writes_before_images(self.op) else None)
 
     def is_bookkeeping(self, field: str) -> bool:
         """Return whether a field is the op column, the change sequence or a before-image."""
         own = {self.op.lower(), (self.change_seq or self.op).lower()}
-        return field.lower() in own or field.startswith(self.before_image_prefix or OLD_KEY)
+        return field.lower() in own or bool(self.before_prefix and field.startswith(self.before_prefix))
 
 
 _NAMED: Final = r"^(?:.*/)?([0-9]{4})([0-9]{2})([0-9]{2})-([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{3})[^/]*$"
