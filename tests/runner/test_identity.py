@@ -13,6 +13,7 @@ from tests.failing import leave_half_a_version
 
 import frazil
 from frazil import api
+from frazil.catalog.warehouse import WarehouseMovedError
 from frazil.errors import FrazilError
 from frazil.past.drop import drop
 from frazil.recover.catalog import repair_catalog
@@ -24,6 +25,7 @@ from frazil.spark.session import spark_session
 from frazil.spec.load.parse import parse
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -294,6 +296,27 @@ def test_a_copied_warehouse_does_not_write_into_its_original(shop: Shop) -> None
     shutil.copytree(shop.folder / "lake", shop.folder / "copy")
 
     assert refused(shop.declare(table("a"), warehouse="./copy"), shop).code == "FZ704"
+
+
+WRITES: dict[str, Callable[[Pipeline], object]] = {
+    "erase": lambda pipeline: api.erase(pipeline, "a", keys=["1"]),
+    "maintain": api.maintain,
+    "drop": lambda pipeline: api.drop(pipeline, api.droppable(pipeline, "a")),
+    "cut": lambda pipeline: api.cut(pipeline, "today"),
+}
+
+
+@pytest.mark.parametrize("command", WRITES)
+def test_no_command_on_a_copied_warehouse_changes_its_original(command: str, shop: Shop) -> None:
+    pipeline = shop.declare(table("a"))
+    shop.run(pipeline)
+    before = {path: path.stat().st_mtime_ns for path in (shop.folder / "lake").rglob("*") if path.is_file()}
+    shutil.copytree(shop.folder / "lake", shop.folder / "copy")
+
+    with pytest.raises(WarehouseMovedError):
+        WRITES[command](shop.declare(table("a"), warehouse="./copy"))
+
+    assert {path: path.stat().st_mtime_ns for path in (shop.folder / "lake").rglob("*") if path.is_file()} == before
 
 
 def test_a_lake_from_yesterday_catches_up(shop: Shop) -> None:

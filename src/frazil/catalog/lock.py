@@ -13,7 +13,9 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from frazil.catalog.lease import leased
-from frazil.errors import BusyError, StorageError
+from frazil.catalog.trouble import UnwritableLakeError
+from frazil.catalog.warehouse import verify_place
+from frazil.errors import BusyError
 from frazil.iceberg.durable import make_durable
 from frazil.spec.location import warehouse
 
@@ -29,12 +31,6 @@ _RETRY_SECONDS: Final = 0.2
 
 TURN_SECONDS: Final = 60.0
 """How long a command that changes tables outside a run waits for a run to end."""
-
-
-class UnwritableLakeError(StorageError):
-    """The warehouse folder cannot be written."""
-
-    code = "FZ302"
 
 
 def holder(pipeline: Pipeline) -> int | None:
@@ -53,7 +49,7 @@ def run_lock(pipeline: Pipeline) -> Iterator[None]:
     """Hold the pipeline for a run: at once on a disk; in an object store after whoever holds it.
 
     Raises:
-        BusyError: as :func:`lock`, and as :func:`waiting_lock`.
+        BusyError, WarehouseMovedError: as :func:`waiting_lock`.
     """
     with waiting_lock(pipeline, TURN_SECONDS if warehouse(pipeline).path is None else 0):
         yield
@@ -65,6 +61,7 @@ def waiting_lock(pipeline: Pipeline, wait_seconds: float = TURN_SECONDS) -> Iter
 
     Raises:
         BusyError: it still holds the pipeline after ``wait_seconds``.
+        WarehouseMovedError: the warehouse is a copy, or was moved.
     """
     until = time.monotonic() + wait_seconds
     with ExitStack() as stack:
@@ -77,6 +74,7 @@ def waiting_lock(pipeline: Pipeline, wait_seconds: float = TURN_SECONDS) -> Iter
                 time.sleep(_RETRY_SECONDS)
             else:
                 break
+        verify_place(pipeline)
         yield
 
 

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
-from frazil.catalog.lock import UnwritableLakeError
 from frazil.errors import BusyError, FrazilError, SessionError, SetupError, StorageError
 from frazil.host.faults import Fault, faults
 from frazil.host.scratch import has_ended
@@ -29,6 +28,12 @@ class DiskFullError(StorageError):
     """No room is left where the lake or Spark's scratch files are."""
 
     code = "FZ301"
+
+
+class UnwritableLakeError(StorageError):
+    """The warehouse folder cannot be written."""
+
+    code = "FZ302"
 
 
 class CatalogError(StorageError):

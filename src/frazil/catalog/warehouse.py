@@ -23,7 +23,7 @@ from frazil.iceberg.metadata import read_metadata
 from frazil.iceberg.snapshot import metadata_snapshot
 from frazil.spec import EmbeddedCatalog
 from frazil.spec.location import embedded_catalog, warehouse
-from frazil.spec.tables import source_tables
+from frazil.spec.tables import lake_tables, source_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -94,6 +94,26 @@ class Version:
     def is_view(self) -> bool:
         """Whether it is a view, which has no rows of its own."""
         return "view-uuid" in self.metadata
+
+
+def verify_place(pipeline: Pipeline) -> None:
+    """Refuse a warehouse whose embedded catalog names tables of this pipeline outside of it.
+
+    Raises:
+        WarehouseMovedError: the warehouse is a copy, whose commands would change its original, or it was moved.
+
+    Cost: one query of a SQLite file; other catalogs are not checked.
+    """
+    folder = warehouse(pipeline).path
+    if folder is None or not isinstance(pipeline.lake.catalog, EmbeddedCatalog):
+        return
+    # Other problems of the catalog are reported by later reads.
+    with suppress(NoLakeError, CatalogError):
+        located = EmbeddedReader(embedded_catalog(pipeline)).tables()
+        for table in lake_tables(pipeline):
+            path = local_path(located[table.key]) if table.key in located else None
+            if path is not None and not path.resolve().is_relative_to(folder):
+                raise WarehouseMovedError(folder, path)
 
 
 def verify_catalog(pipeline: Pipeline, table: Table, location: str | None) -> None:
