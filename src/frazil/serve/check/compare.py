@@ -251,7 +251,8 @@ class Comparison:
         if not awaited or not self._have_values(awaited):
             return found
         they = f"{', '.join(awaited)} {'has' if len(awaited) == 1 else 'have'}"
-        return replace(found, ok=None, detail=f"{found.detail}; {they} not come here yet", hint="frazil run")
+        hint = f"frazil run; if that does not bring it, {way_to_lost_rows(self._pipeline, table)}"
+        return replace(found, ok=None, detail=f"{found.detail}; {they} not come here yet", hint=hint)
 
     def _have_values(self, names: Sequence[str]) -> bool:
         """Return True unless some columns of the source are NULL in all rows."""
