@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.bronze.csv_rows import bad, good, numbers
 
+from frazil.sources.dms.layout import HeaderError, OtherFieldsError
+
 if TYPE_CHECKING:
     from tests.bronze.conftest import Landing
 
@@ -42,7 +44,10 @@ def test_drawn_records_are_read_back_unchanged(
     folder = landing.fresh()
     folder.write("LOAD00000001.csv", line_end.join(lines) + (line_end if last else b""))
 
-    rows = folder.rows("a b c", limits={"block_bytes": block_bytes})
+    try:
+        rows = folder.rows("a b c", limits={"block_bytes": block_bytes})
+    except HeaderError:  # drawn now and then: a first record that names the fields
+        return
 
     if b"".join(lines).strip(b" ") or len(lines) > 1:
         assert good(rows) == [tuple(field for field, _ in record) for record in records]
@@ -61,9 +66,12 @@ def test_any_bytes_come_out_counted_and_the_same_whatever_the_block(
     folder.write("LOAD00000001.csv", text)
 
     for escape in (None, "\\"):
-        small = folder.rows("a b", csv_escape=escape, limits={"block_bytes": block_bytes})
+        try:
+            small = folder.rows("k1 k2", csv_escape=escape, limits={"block_bytes": block_bytes})
+        except OtherFieldsError:  # all of its records have three fields, or more; nothing is taken
+            continue
 
-        assert without_form(small) == without_form(folder.rows("a b", csv_escape=escape))
+        assert without_form(small) == without_form(folder.rows("k1 k2", csv_escape=escape))
 
 
 def without_form(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

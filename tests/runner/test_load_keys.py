@@ -14,6 +14,7 @@ from frazil.plan.policy import Policy
 from frazil.runner.limits.bad_records import TooManyBadRowsError
 from frazil.runner.limits.load_keys import RepeatedKeyError
 from frazil.runner.options import RunOptions
+from frazil.sources.dms.layout import OtherFieldsError
 from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
@@ -126,14 +127,24 @@ def test_a_batch_with_over_a_tenth_of_its_records_bad_fails_by_default(lines: Li
         lines.run()
 
 
-def test_files_with_another_number_of_fields_are_told_how_to_name_them(lines: Lines) -> None:
-    """A column that was added at the source makes all later records of a CSV file without header too long."""
+def test_files_with_another_number_of_fields_stop_their_table_until_they_are_named(lines: Lines) -> None:
+    """A column that is added at the source makes all later records of a CSV file without header too long."""
     lines.declare("order_id", header=False)
-    records = [f"{record(order, 1)},web" for order in range(3)]
-    (lines.folder / "landing" / "20260101-000000000.csv").write_text("\n".join([*records, ""]), encoding="utf-8")
+    good, longer = ([f"{record(order, 1)}{more}" for order in range(3)] for more in ("", ",web"))
+    (lines.folder / "landing" / "20260101-000000000.csv").write_text("\n".join([*good, ""]), encoding="utf-8")
+    lines.run()
+    (lines.folder / "landing" / "20260102-000000000.csv").write_text("\n".join([*longer, ""]), encoding="utf-8")
 
-    with run_fails_with(TooManyBadRowsError, r"(?s)3 with too_many_fields: 6, expected 5.*name in other_fields"):
+    with run_fails_with(OtherFieldsError, "have 6 fields, the declaration names 5 with the op"):
         lines.run()
+
+    path = lines.folder / "frazil.yml"
+    lists = "fields: [order_id, line_no, ts, qty, web], other_fields: [[order_id, line_no, ts, qty]]"
+    text = path.read_text(encoding="utf-8").replace("header: false", f"header: false, {lists}")
+    path.write_text(f"{text}      - {{name: web}}\n", encoding="utf-8")
+
+    assert lines.run().quarantined == 0
+    assert api.query(lines.folder, "SELECT count(*) FROM marts.lines WHERE web = 'web'").rows == [(3,)]
 
 
 def test_few_bad_records_of_a_small_batch_do_not_fail_it(lines: Lines) -> None:

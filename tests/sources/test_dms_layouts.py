@@ -16,7 +16,7 @@ from tests.sources.dms_files import SOURCE, put, take_all
 from frazil.errors import FrazilError
 from frazil.formats.field_names import DuplicateFieldsError
 from frazil.sources.base import Listing
-from frazil.sources.dms.layout import HeaderError, list_files
+from frazil.sources.dms.layout import HeaderError, OtherFieldsError, list_files
 from frazil.sources.dms.source import DmsSource
 from frazil.spec import Column, DmsFiles, Table
 from frazil.storage.base import MissingFolderError
@@ -108,6 +108,34 @@ def test_files_without_a_dropped_column_have_a_layout_of_their_own(tmp_path: Pat
         {"op": "I", "id": "3", "name": "c", "n": "30"},
     ]
     assert [one.known for one in read] == [None, ["id", "n", "op"], None]
+
+
+@pytest.mark.parametrize(
+    ("content", "refused"),
+    [
+        (b"U,1,11\nI,3,30\n", "have 3 fields, the declaration names 4 with the op: id, name, n"),
+        (b"U,1,a,11,web\nI,3,c,30,web\n", "have 5 fields"),
+        (b"U,1,11\n", None),
+        (b"U,1,11\nI,3,c,30\n", None),
+        (b"U,1\nI,3\n", None),
+        (b"x\ny\n", None),
+        (b"", None),
+    ],
+    ids=["dropped", "added", "one may be bad", "some are right", "another list", "lines of text", "empty"],
+)
+def test_records_that_agree_in_another_number_of_fields_stop_their_table(
+    tmp_path: Path, content: bytes, refused: str | None
+) -> None:
+    """LOUD: small batches have no limit of bad records, so a table would stand still, with exit 0."""
+    put(tmp_path, {"LOAD1.csv": b"1,a,10\n2,b,20\n", "20240302-1.csv": content})
+    source = DmsFiles(path=("in",), header=False, fields=("id", "name", "n"), other_fields=(("id",),))
+
+    if refused is None:
+        assert len(take_all(tmp_path, source=source).files) == 2
+        return
+    with pytest.raises(OtherFieldsError, match=refused) as stopped:
+        take_all(tmp_path, source=source)
+    assert "other_fields" in str(stopped.value.hint)
 
 
 @pytest.mark.parametrize("ending", ["csv", "csv.gz"])

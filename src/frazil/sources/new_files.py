@@ -233,6 +233,7 @@ def _inspected(file: SourceFile, inspect: Inspect) -> tuple[NewFile | None, str 
 _LINE_ENDS: Final = (b"\n", b"\r")
 _HEADER_BYTES: Final = 64 * 1024
 _READ_BYTES: Final = 1024 * 1024
+_FIRST_RECORDS: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,6 +247,8 @@ class FileForm:
         verify: function that gets the path and the first CSV record, and raises if the record contradicts ``header``.
         names: exact name of a field in the file -> its name in bronze.
         layouts: lists of field names for CSV without a header; the list with the length of the first record applies.
+        verify_records: for CSV without a header: function that gets the path and the first records, and raises if they
+            are of another layout.
     """
 
     dialect: CsvDialect | None
@@ -254,6 +257,7 @@ class FileForm:
     verify: Callable[[str, Sequence[str]], None] | None = None
     names: Mapping[str, str] = field(default_factory=dict)
     layouts: tuple[tuple[str, ...], ...] = ()
+    verify_records: Callable[[str, Sequence[Sequence[str]]], None] | None = None
 
 
 def inspect(hashed: HashedFile, file: SourceFile, form: FileForm) -> Content:
@@ -311,29 +315,33 @@ def named_fields(file: SourceFile, form: FileForm) -> tuple[tuple[str, str], ...
 
 def _headerless(file: SourceFile, form: FileForm) -> tuple[tuple[tuple[str, str], ...], str | None]:
     """Return the fields of a CSV file without a header by its layout, and the reason if it cannot be read."""
-    is_read = form.verify is not None or bool(form.layouts)
+    is_read = form.verify is not None or form.verify_records is not None or bool(form.layouts)
     try:
         with open_text(file.uri, cast("CsvDialect", form.dialect).encoding) as text:
-            first = _first(text, cast("CsvDialect", form.dialect)) if is_read else ()
+            records = _first_records(text, cast("CsvDialect", form.dialect)) if is_read else []
     except UnicodeError as error:
         return (), f"encoding: {error}"
+    first = records[0] if records else ()
     if form.verify is not None:
         form.verify(file.path, first)
+    if form.verify_records is not None:
+        form.verify_records(file.path, records)
     fields = next((names for names in form.layouts if len(names) == len(first)), ())
     return file_columns(((name, "string") for name in fields), form.op), None
 
 
-def _first(text: IO[bytes], dialect: CsvDialect) -> Sequence[str]:
-    """Return the fields of the first record; empty if it cannot be read, because the reader reports the reason."""
+def _first_records(text: IO[bytes], dialect: CsvDialect) -> list[Sequence[str]]:
+    """Return the fields of the first records; none if they cannot be read, because the reader reports the reason."""
+    records: list[Sequence[str]] = []
     try:
         for block in blocks(text, dialect, block_bytes=_HEADER_BYTES):
-            if block.reason or block.is_part:
+            if block.reason or block.is_part or len(records) >= _FIRST_RECORDS:
                 break
-            if found := records_in(block.data, dialect):
-                return header_of(found[0], dialect)
+            found = records_in(block.data, dialect)[:_FIRST_RECORDS]
+            records += [header_of(record, dialect) for record in found]
     except (UnicodeDecodeError, *UNREADABLE):
         pass
-    return ()
+    return records
 
 
 def count_csv(uri: str, form: FileForm) -> int:

@@ -142,6 +142,7 @@ def dms_form(file: SourceFile, table: Table) -> FileForm:
         verify=None if file.variant == TRANSACTIONS else verify,
         names=source.names,
         layouts=() if file.variant == TRANSACTIONS else _layouts(file, source),
+        verify_records=None if file.variant == TRANSACTIONS else partial(verify_width, table, file),
     )
 
 
@@ -303,6 +304,44 @@ class HeaderError(SourceError):
 
     code = "FZ205"
     retryable = False
+
+
+class OtherFieldsError(SourceError):
+    """The records of a CSV file without a header have another number of fields than the declared ones."""
+
+    code = "FZ207"
+    retryable = False
+
+
+def verify_width(table: Table, file: SourceFile, path: str, records: Sequence[Sequence[str | None]]) -> None:
+    """Refuse a CSV file without a header if its records agree in a number of fields that no declared list has.
+
+    One such record may be bad, and lines of one field are anything. Several that agree are of another layout: a column
+    was added or dropped at the source.
+
+    Args:
+        table: declared table.
+        file: the file as listed.
+        path: path of the file, for messages.
+        records: fields of the first records.
+
+    Raises:
+        OtherFieldsError: the records are of another layout.
+    """
+    source, fields = table.source, declared_fields(table)
+    has_op = not file.load or source.include_op_for_full_load
+    widths = {len(record) for record in records}
+    known = {len(names) + has_op for names in (fields, *source.other_fields)}
+    if not fields or not records[1:] or len(widths) != 1 or 1 in widths or widths & known:
+        return
+    [width] = widths
+    op = " with the op" if has_op else ""
+    raise OtherFieldsError(
+        f"table {table.name!r}: the records of {path} have {width} fields, the declaration names "
+        f"{len(fields) + has_op}{op}: {', '.join(fields)}",
+        hint="if a column was added or dropped: write fields, and in other_fields the fields of files from before or "
+        "after it; or include_op_for_full_load, if op is what full loads have more",
+    )
 
 
 def verify_no_header(table: Table, path: str, first: Sequence[str | None]) -> None:
