@@ -34,7 +34,7 @@ tables:
 
 
 def _told(at_offset: int, key: int, value: dict[str, object] | None, header: tuple[str, int] | None = None) -> str:
-    """Return a message; what lies in one file of the test has one partition, by the first digit of its offset."""
+    """Return a message; the first digit of its offset is its partition."""
     headers = [] if header is None else [[f"__debezium.{header[0]}", json.dumps({"id": header[1]})]]
     return json.dumps(
         {

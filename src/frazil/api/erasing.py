@@ -140,7 +140,7 @@ def treat(
         The replaced rows and files, and the proof.
 
     Raises:
-        EraseError: there are no values to replace, or they cannot be replaced.
+        EraseError: the values are missing, or cannot be replaced.
         SourceChangedError: the declaration changes the ``pii`` of values that were replaced before.
         PiiKeyError: the key is too short, or differs from the key of the lake's values.
         BusyError: a run holds the pipeline for more than a minute.

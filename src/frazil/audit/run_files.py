@@ -60,7 +60,7 @@ class FilesPlace(Protocol):
         """
 
     def names(self) -> list[str]:
-        """List the files; none where there is no such folder."""
+        """List the files; empty without such a folder."""
 
     def remove(self, names: Sequence[str]) -> None:
         """Remove files; those that are not there are passed over."""

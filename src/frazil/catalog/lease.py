@@ -77,7 +77,7 @@ class Holder:
 
 
 def lease_holder(pipeline: Pipeline) -> Holder | None:
-    """Return who holds a lake in an object store; None where nobody does, or where that is not known."""
+    """Return the holder of a lake in an object store; None without one, or if it is unknown."""
     lease = _lease(pipeline)
     if lease is not None:
         with suppress(OSError, StorageError, SetupError):

@@ -46,7 +46,7 @@ def holder(pipeline: Pipeline) -> int | None:
 
 @contextmanager
 def run_lock(pipeline: Pipeline) -> Iterator[None]:
-    """Hold the pipeline for a run: at once on a disk; in an object store after whoever holds it.
+    """Hold the pipeline for a run: at once on a disk; in an object store after its holder.
 
     Raises:
         BusyError, WarehouseMovedError: as :func:`waiting_lock`.

@@ -72,7 +72,7 @@ def treat(
         tell: called with a short text when a step begins.
 
     Raises:
-        EraseError: there are no values to replace, or they cannot be replaced.
+        EraseError: the values are missing, or cannot be replaced.
         SourceChangedError: the declaration treats a field differently from the stored treatment.
         PiiKeyError: the key is too short, or differs from the key of the stored values.
         BusyError: another run holds the pipeline for more than a minute.

@@ -127,7 +127,7 @@ def _severity(rule: Rule) -> str:
 
 
 def rule_of_check(check: dict[str, Any], column: str | None = None) -> dict[str, Any] | None:
-    """Return the rule for a check of an object or of one of its properties; None if there is no such rule."""
+    """Return the rule for a check of an object or of one of its properties; None without such a rule."""
     name, metric = f"{check.get('name') or ''}", check.get("metric")
     if check.get("engine") == _ENGINE and isinstance(check.get("implementation"), dict):
         return _rule(name, check["implementation"], check.get("severity"))

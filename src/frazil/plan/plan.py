@@ -102,7 +102,7 @@ class Plan:
 
     @property
     def is_idle(self) -> bool:
-        """Whether there are no steps and no failures."""
+        """Whether the plan has neither steps nor failures."""
         return not self.steps and not self.failed
 
     @property

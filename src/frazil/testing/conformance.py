@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from frazil.spec.model.kinds.dms import time_in_name
 from frazil.testing.changes import COLUMNS, oracle_changes, random_history
 from frazil.testing.oracle import current, history
 
@@ -44,9 +46,18 @@ def arrivals_of(seed: int) -> list[list[Record]]:
     return [records[start : start + _RECORDS_AN_ARRIVAL] for start in range(0, len(records), _RECORDS_AN_ARRIVAL)]
 
 
-def changes_of(arrivals: Sequence[Sequence[Record]]) -> list[Change]:
-    """Return the changes that arrivals say, for :mod:`frazil.testing.oracle`."""
-    return oracle_changes({f"{number:06}.csv": records for number, records in enumerate(arrivals)})
+def changes_of(arrivals: Sequence[Sequence[Record]], times: Mapping[int, datetime] | None = None) -> list[Change]:
+    """Return the changes that arrivals say, for :mod:`frazil.testing.oracle`.
+
+    Args:
+        arrivals: what arrives, in the order of the source.
+        times: number of an arrival -> the time that the name of its file says.
+    """
+    return [
+        replace(change, source_time=(times or {}).get(number, change.source_time))
+        for number, records in enumerate(arrivals)
+        for change in oracle_changes({f"{number:06}.csv": records})
+    ]
 
 
 class Form(Protocol):
@@ -97,6 +108,7 @@ class World:
         folder: an empty folder, or one that does not exist.
         seed: of the history, see :func:`arrivals_of`.
         sequence_by: what the declaration orders changes by; empty for a kind that orders them by ``ts`` itself.
+        times: number of an arrival -> the time that the name of its file says, as Amazon DMS names files.
     """
 
     form: Form
@@ -104,6 +116,7 @@ class World:
     folder: Path
     seed: int
     sequence_by: str = "ts"
+    times: dict[int, datetime] = field(default_factory=dict)
 
     def declare(self) -> list[list[Record]]:
         """Write the declaration; return what arrives, in the order of the source."""
@@ -115,7 +128,11 @@ class World:
 
     def write(self, number: int, records: Sequence[Record]) -> list[Path]:
         """Let something arrive."""
-        return self.form.write(self.folder / "landing", number, records)
+        files = self.form.write(self.folder / "landing", number, records)
+        if "kind: dms" in self.form.source and (told := time_in_name(files[0].name)):
+            with suppress(ValueError):  # digits that are no time
+                self.times[number] = datetime.fromisoformat(told).replace(tzinfo=UTC)
+        return files
 
     def run(self) -> None:
         """Run once."""
@@ -123,7 +140,7 @@ class World:
 
     def expect(self, arrivals: Sequence[Sequence[Record]]) -> None:
         """Assert that both marts hold what the oracle says, and that the lake proves itself."""
-        changes = changes_of(arrivals)
+        changes = changes_of(arrivals, self.times)
         times = ["valid_from", "valid_to", "is_current"]
         for mart, rows, extra in (
             ("things", current(changes, [*COLUMNS]), []),

@@ -30,7 +30,7 @@ def ui(
 ) -> None:
     """Show the lake in a browser, until Ctrl-C or SIGTERM: tables, keys, SQL, quarantine.
 
-    The page is on this machine only, starts no JVM and asks no other machine.
+    The page is on this machine only. It starts no JVM and asks no other machine.
     """
     with error_exit(as_json=as_json, verbose=verbose):
         pipeline = api.load(path)  # a wrong declaration ends the command

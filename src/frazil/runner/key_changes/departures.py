@@ -126,7 +126,7 @@ def _void(context: TableRun, contract: Contract, events: DataFrame) -> DataFrame
 
 
 def torn_departures(context: TableRun, contract: Contract, rows: DataFrame, held: DataFrame | None) -> pa.Table | None:
-    """Return the deletes of changes of key that have a record of their own in another era; None where there is none.
+    """Return the deletes of changes of key that have a record of their own in another era; None without any.
 
     Eras are counted for each partition, and only the record of its own is in the one of its key. So only that one says
     when the row left.
@@ -167,8 +167,8 @@ def repeated_departures(
 ) -> pa.Table | None:
     """Return the deletes that repeat, in a record of their own, what the record with the new key says.
 
-    The record with the new key has the sequence of the change. A delete beside it has none, or that of the old row: it
-    would end the row a second time, at another place in the order.
+    The record with the new key has the sequence of the change. A delete beside it lacks the sequence, or has the one of
+    the old row: it would end the row a second time, at another place in the order.
 
     Args:
         context: the table's part of the run.
@@ -385,7 +385,7 @@ def _held_events(context: TableRun, contract: Contract, held: DataFrame, row: st
 
 
 def _departed(context: TableRun, contract: Contract, events: DataFrame, bad: DataFrame, row: str) -> DataFrame:
-    """Return events of silver with the deletes of changes of key told apart, where a row came by a bad record before.
+    """Mark the deletes of changes of key among events of silver, where a row came by a bad record before.
 
     Such a delete is for the row that was there before; the row in quarantine has not left.
     """
@@ -423,7 +423,7 @@ def _left_since(context: TableRun, contract: Contract, events: DataFrame, row: s
 
 
 def _quarantined(context: TableRun, contract: Contract) -> DataFrame | None:
-    """Return the change rows of the records that earlier batches left in quarantine; None where there are none."""
+    """Return the change rows of the records that earlier batches left in quarantine; None without any."""
     if context.head(context.quarantine).snapshot_id is None:
         return None
     upto = int(context.head(context.changes).batch)

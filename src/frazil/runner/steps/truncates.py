@@ -93,7 +93,7 @@ def truncate_bookmark(truncates: Iterable[Truncate]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Horizon:
-    """What changes come after that are older than none of some truncates.
+    """The place and order that changes come after if they are newer than all of some truncates.
 
     Attributes:
         position: the greatest of the truncates.
@@ -105,10 +105,10 @@ class Horizon:
 
     @classmethod
     def of(cls, truncates: Sequence[Truncate], contract: Contract) -> Self | None:
-        """Return that of some truncates; None where there are none.
+        """Return the horizon of some truncates; None without truncates.
 
         Raises:
-            ValueError: their order is none that numbers tell.
+            ValueError: numbers cannot express their order.
         """
         if not truncates:
             return None

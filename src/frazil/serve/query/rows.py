@@ -52,7 +52,7 @@ def mart_rows(
         stop: as for :func:`frazil.serve.query.query.query`.
 
     Raises:
-        UnknownSelectionError: there is no such mart.
+        UnknownSelectionError: the mart is unknown.
         QueryError: the query was stopped.
 
     Cost: one scan of the mart, which keeps ``limit`` rows.

@@ -61,7 +61,7 @@ def read_snapshot(location: str | None, snapshot: int | None = None) -> TableSna
 
 
 def unfinished_erase(pipeline: Pipeline, table: Table, located: Located) -> str | None:
-    """Return the name of a source table's erase that is running or was killed; None if there is none.
+    """Return the name of a source table's erase that is running or was killed; None without one.
 
     Raises:
         DamagedTableError, NotOnThisMachineError, ObjectStoreError: as for :func:`read_snapshot`.

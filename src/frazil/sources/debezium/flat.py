@@ -64,7 +64,7 @@ def _fields_read(table: Table) -> set[str]:
 
 
 def _check_upsert(whole: Mapping[str, Any], table: Table) -> None:
-    """Refuse a record that says that it is no upsert, in a field that nothing reads."""
+    """Refuse a record that says in an unread field that it is another operation than an upsert."""
     for name in _OPERATIONS & whole.keys():
         meaning = said_by(name, str(text_of(whole[name]))).lower()
         if meaning in {"d", "delete", "t", "truncate", BEFORE_IMAGE} and name not in _fields_read(table):

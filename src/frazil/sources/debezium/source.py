@@ -60,7 +60,7 @@ class DebeziumSource(RecordFiles):
         return found
 
     def entries(self, declared: str, folder: Path) -> Iterable[Entry]:
-        """Find the files; those that a connector writes beside the records, with keys or headers, are none of them."""
+        """Find the files; files of keys and headers that a connector writes beside the records are left out."""
         for entry in RecordFiles.entries(self, declared, folder):
             yield Passed(entry.uri) if isinstance(entry, Found) and _BESIDE.search(entry.name) else entry
 

@@ -254,7 +254,7 @@ def _takes_image(value: Any) -> bool:
 
 
 def _last_value(folder: Path) -> Any:
-    """Return the value of the last landed message with a place of its own; None if there is no such message."""
+    """Return the value of the last landed message with a place of its own; None without such a message."""
     for found in reversed(_ranges(folder)):
         follows = None
         with gzip.open(found.path, "rt", encoding="utf-8") if found.path.suffix == ".gz" else found.path.open() as file:
