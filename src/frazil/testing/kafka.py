@@ -97,7 +97,7 @@ class Kafka:
         command: list[Any] = [java, *_HEAP, "-cp", f"{jars}/*"]
         with log.open("ab") as out:
             if is_new:
-                made = [*command, "kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", settings]
+                made = [*command, "kafka.tools.StorageTool", "format", f"--cluster-id={_cluster_id()}", "-c", settings]
                 subprocess.run(made, stdout=out, stderr=out, check=False, timeout=_START_SECONDS)
             self._process = subprocess.Popen(
                 [*command, "kafka.Kafka", settings], stdout=out, stderr=out, start_new_session=True
