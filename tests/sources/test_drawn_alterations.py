@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
-from tests.sources.replay import declare
-from tests.sources.test_postgres_known_lake import run
+from tests.sources.test_postgres_known_lake import declared, run
 
-import frazil
 from frazil import api
 from frazil.errors import FrazilError
 from frazil.serve.query.query import QueryError
@@ -141,13 +139,7 @@ def live(seed: int, database: str, tmp_path: Path) -> set[str]:
     """Alter tables, run and compare, in turns; return the codes by which tables were refused."""
     codes: set[str] = set()
     names = [f"t{number}" for number in range(TABLES)]
-    declare(tmp_path, {f"public.{name}": "id" for name in names})
-    file = tmp_path / "frazil.yml"
-    text = file.read_text(encoding="utf-8").replace("./landing}", "./landing, max_delete_fraction: 1}")
-    file.write_text(
-        text.replace("marts: [{kind: current}, {kind: history}]", "marts: [{kind: current}]"), encoding="utf-8"
-    )
-    pipeline = frazil.load(tmp_path)
+    pipeline = declared(tmp_path, dict.fromkeys(names, "id"))
     with psycopg.connect(database, autocommit=True) as session:
         there = Altered(session, Random(seed), names)
         for name in names:

@@ -16,6 +16,7 @@ from frazil.serve.schema import schema
 from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -49,6 +50,17 @@ ALTER TABLE was ALTER COLUMN gross DROP EXPRESSION; UPDATE was SET gross = 9 WHE
 NOW = {"moved": "moved2"}
 
 
+def declared(folder: Path, keys: Mapping[str, str]) -> Pipeline:
+    """Declare current marts of tables, of which a reload may delete all rows; ``keys`` are their keys by name."""
+    declare(folder, {f"public.{name}": key for name, key in keys.items()})
+    file = folder / "frazil.yml"
+    text = file.read_text(encoding="utf-8").replace("./landing}", "./landing, max_delete_fraction: 1}")
+    file.write_text(
+        text.replace("marts: [{kind: current}, {kind: history}]", "marts: [{kind: current}]"), encoding="utf-8"
+    )
+    return frazil.load(folder)
+
+
 def run(pipeline: Pipeline) -> dict[str, str]:
     """Run; return the codes of the tables that fail."""
     try:
@@ -65,13 +77,7 @@ def test_marts_of_altered_tables_are_those_of_the_source(
     del spark  # only there so that Java runs
     monkeypatch.setenv("TEST_DB", database)
     names = ["moved", "swapped", "filled", "parts", "gen", "was"]
-    declare(tmp_path, {f"public.{name}": "id, day" if name == "parts" else "id" for name in names})
-    file = tmp_path / "frazil.yml"
-    text = file.read_text(encoding="utf-8").replace("./landing}", "./landing, max_delete_fraction: 1}")
-    file.write_text(
-        text.replace("marts: [{kind: current}, {kind: history}]", "marts: [{kind: current}]"), encoding="utf-8"
-    )
-    pipeline = frazil.load(tmp_path)
+    pipeline = declared(tmp_path, {name: "id, day" if name == "parts" else "id" for name in names})
 
     with psycopg.connect(database, autocommit=True) as session:
         if everything:

@@ -105,6 +105,3 @@ def source_of(whole: Mapping[str, Any]) -> dict[str, Any]:
     if whole.keys() >= _GOLDEN_GATE:
         found["table"] = whole["table"]
     return found | {name.removeprefix("__source_"): value for name, value in whole.items() if name[:9] == "__source_"}
-
-
-__all__ = ["BEFORE_IMAGE", "operation_of", "source_of"]

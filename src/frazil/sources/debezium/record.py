@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil.formats.field_names import safe_name
 from frazil.formats.json.text import NoObjectError, Pairs, parsed, text_of
+from frazil.sources.before_images import BEFORE_IMAGE
 from frazil.sources.debezium.encodings import Field, NoValueError, described, encoded, is_unavailable
-from frazil.sources.debezium.flat import BEFORE_IMAGE, operation_of, source_of, with_key
+from frazil.sources.debezium.flat import operation_of, source_of, with_key
 from frazil.sources.debezium.forms import check_form, is_no_change
 from frazil.sources.debezium.place import (
     BEFORE_CHANGES,
