@@ -10,6 +10,7 @@ from frazil.failpoints import failpoint
 from frazil.lake.tables import alter
 from frazil.marts.layout import live_columns, mart_layout
 from frazil.runner.steps.normalize import note_declared
+from frazil.runner.steps.turns import declared_bookmark
 from frazil.silver.contract import declared_mart, settings
 from frazil.spec import Current
 from frazil.spec.sql.names import quote
@@ -58,10 +59,11 @@ def alter_table(context: TableRun, step: AlterTable, *, notes: bool = False) -> 
 def note_layout(context: TableRun, mart: Current | History) -> None:
     """Store a mart's layout and declaration in its bookmark, in a commit without rows."""
     path, table = context.mart_path(mart), context.table
+    base = context.head(path).bookmark
     bookmark = {
-        **context.head(path).bookmark,
+        **base,
+        **declared_bookmark(context, base, declared_mart(table, mart)),
         "layout": mart_layout(mart),
-        "declared": declared_mart(table, mart),
         "settings": settings(table, mart),
     }
     with context.transaction(path, bookmark) as transaction:

@@ -32,6 +32,7 @@ from frazil.runner.batch.driver_lookup import find_changes, find_deletes, find_i
 from frazil.runner.batch.newest import Newest, measure_newest
 from frazil.runner.report.report import MartReport
 from frazil.runner.steps.alter import keep_live_view, note_layout
+from frazil.runner.steps.turns import declared_bookmark
 from frazil.runner.upkeep.compact import compact_mart
 from frazil.silver.batches import batches
 from frazil.silver.contract import declared_mart, settings
@@ -135,7 +136,7 @@ def update_mart(
     bookmark = context.bookmark(
         "mart",
         step.upto,
-        declared=declared_mart(context.table, mart),
+        **declared_bookmark(context, base.bookmark, declared_mart(context.table, mart)),
         settings=settings(context.table, mart),
         layout=mart_layout(mart),
         **(_newest(context, step, contract, normalized) if stats is None else stats.newest).as_bookmark(),

@@ -36,6 +36,7 @@ from frazil.runner.limits.rules import Watched
 from frazil.runner.steps.baseline import baseline_changes, with_baseline
 from frazil.runner.steps.plain_batch import plain_batch
 from frazil.runner.steps.truncates import Beside, Spread, known_truncates, spread_truncates, truncate_bookmark
+from frazil.runner.steps.turns import declared_bookmark
 from frazil.silver import unsequenced
 from frazil.silver.baseline import baseline_of, came_too_late, kept_baseline
 from frazil.silver.batches import batches
@@ -402,13 +403,13 @@ def _bookmark(
     return context.bookmark(
         "silver",
         step.upto,
-        declared=declared(context.table),
         settings=settings(context.table),
         laws=LAWS,
         since=columns_since(contract, bronze),
         # A rebuild keeps the baseline, whose changes may lack columns.
         partial=bool(base.bookmark.get("partial", False)) and (not step.rebuild or bool(kept)),
         made_by=context.run_id if step.rebuild else base.bookmark.get("made_by", ""),
+        **declared_bookmark(context, base.bookmark, declared(context.table)),
         **_bronze_made_by(step, base, bronze),
         **_evolved(context).in_bookmark(),
         **kept,
@@ -430,7 +431,7 @@ def note_declared(context: TableRun) -> None:
     table, bronze = context.table, _bronze_bookmark(context)
     bookmark = {
         **base.bookmark,
-        "declared": declared(table),
+        **declared_bookmark(context, base.bookmark, declared(table)),
         "settings": settings(table),
         "since": columns_since(contract, bronze),
         **_evolved(context).in_bookmark(),
