@@ -208,15 +208,29 @@ def validate(declaration: Declaration) -> Validation:
     return Validation(pipeline=pipeline, warnings=(f"catalog: {missing}; {CLIENTS_HINT}",) if missing else ())
 
 
-def doctor(declaration: Declaration | None = None) -> tuple[Diagnosis, ...]:
-    """Examine Java, jars, memory and disk, and the warehouse, catalog and folders of a declaration if one is given."""
-    from frazil.recover.doctor import diagnose
+def doctor(declaration: Declaration | None = None, *, notify: bool = False) -> tuple[Diagnosis, ...]:
+    """Examine Java, jars, memory and disk, and the warehouse, catalog and folders of a declaration if one is given.
+
+    Args:
+        declaration: a pipeline, the path of its declaration, or None.
+        notify: send every receiver under ``notify`` a test message.
+    """
+    from frazil.recover.doctor import Diagnosis, diagnose
 
     if isinstance(declaration, Path | str):
         path = Path(declaration)
         file = path / "frazil.yml" if path.is_dir() else path
         declaration = file if file.exists() else None
-    return tuple(diagnose(None if declaration is None else load(declaration)))
+    pipeline = None if declaration is None else load(declaration)
+    found = diagnose(pipeline)
+    if pipeline is not None and notify:
+        from frazil.interop.notify.notify import trial
+
+        for name, trouble in trial(pipeline):
+            hint = None if trouble is None else "check the address and the login of the receiver"
+            detail = trouble or "took a test message"
+            found.append(Diagnosis(what=name, ok=trouble is None, detail=detail, hint=hint))
+    return tuple(found)
 
 
 def repair_plan(declaration: Declaration) -> tuple[Setback, ...]:

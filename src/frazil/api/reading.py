@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 from frazil.api.declaring import load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from frazil.serve.query.stop import Stop
     from frazil.serve.schema import TableSchema
     from frazil.serve.status import MadeStatus, TableStatus
+    from frazil.spec import Pipeline
     from frazil.spec.sql.select import Words
 
 
@@ -105,7 +106,8 @@ def check(
     """
     from frazil.serve.check.check import check as prove
 
-    return tuple(prove(load(declaration), select=select, listener=listener))
+    pipeline = load(declaration)
+    return _told(pipeline, "check", prove(pipeline, select=select, listener=listener))
 
 
 def check_certificates(
@@ -127,7 +129,8 @@ def check_certificates(
     from frazil.serve.check.certificates import check_certificates as prove
     from frazil.spec.sql.select import words
 
-    return tuple(prove(load(declaration), known=words(known), listener=listener))
+    pipeline = load(declaration)
+    return _told(pipeline, "certificates", prove(pipeline, known=words(known), listener=listener))
 
 
 def check_source(
@@ -156,8 +159,19 @@ def check_source(
     from frazil.serve.check.check import Silent
     from frazil.serve.check.compare import compare
 
-    place = None if against is None else f"{against}"
-    return tuple(compare(load(declaration), listener or Silent(), select=select, against=place))
+    pipeline, place = load(declaration), None if against is None else f"{against}"
+    findings = compare(pipeline, listener or Silent(), select=select, against=place)
+    return _told(pipeline, "source", findings) if against is None else tuple(findings)
+
+
+def _told(pipeline: Pipeline, origin: str, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return findings, of which the receivers of ``notify`` are told."""
+    from frazil.interop.notify.notify import notify
+    from frazil.interop.notify.verdicts import of_findings
+
+    found = tuple(findings)
+    notify(pipeline, origin, of_findings(found))
+    return found
 
 
 def not_compared(declaration: Declaration, *, select: Words = ()) -> tuple[Finding, ...]:
@@ -427,9 +441,14 @@ def test(declaration: Declaration, *, select: Words = ()) -> tuple[RuleTest, ...
     Raises:
         NoLakeError: no table of the lake exists.
     """
+    from frazil.interop.notify.notify import notify
+    from frazil.interop.notify.verdicts import of_freshness
     from frazil.serve.check.rules import test_rules
 
-    return tuple(test_rules(load(declaration), select, now=dt.datetime.now(dt.UTC)))
+    pipeline = load(declaration)
+    found = tuple(test_rules(pipeline, select, now=dt.datetime.now(dt.UTC)))
+    notify(pipeline, "run", of_freshness(pipeline, found))
+    return found
 
 
 def schema(declaration: Declaration, table: str) -> TableSchema:

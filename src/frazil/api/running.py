@@ -113,11 +113,12 @@ def run(
 
     Cost: reads each new file twice: for its hash when the run is planned, and for its records.
     """
+    from frazil.interop.notify.notify import notified
     from frazil.interop.observe import observed
 
     pipeline = load(declaration)
     work = partial(_run, pipeline, plan=plan, spark=spark, select=select, rebuild=rebuild)
-    return observed(pipeline, options, lambda chosen: work(options=chosen))
+    return notified(pipeline, lambda: observed(pipeline, options, lambda chosen: work(options=chosen)))
 
 
 def _run(
@@ -248,12 +249,14 @@ def capture(declaration: Declaration, stop: Event, *, select: Words = (), option
         DeclarationError: the declaration is wrong, or no selected table is captured from a server.
         FrazilError: no capture can continue, and a retry would not help.
     """
+    from frazil.interop.notify.notify import notified_capture, notified_following
     from frazil.runner.capture import capture as follow
     from frazil.spec.check.check import check as check_declaration
 
     pipeline = load(declaration)
     check_declaration(pipeline)
-    return follow(pipeline, stop, select=select, options=options)
+    options = notified_capture(pipeline, options, selection(pipeline, select).tables)
+    return notified_following(pipeline, "capture", lambda: follow(pipeline, stop, select=select, options=options))
 
 
 def reload(declaration: Declaration, tables: Words, *, listener: Listener | None = None) -> list[tuple[str, Landed]]:
@@ -307,13 +310,15 @@ def watch(
     Raises:
         FrazilError: a run cannot begin, and a retry would not help.
     """
+    from frazil.interop.notify.notify import notified_following, notified_watch
     from frazil.interop.observe import observed_watch
     from frazil.runner.watch import watch as follow
     from frazil.spark.session import lake_session
 
     pipeline = load(declaration)
-    options = observed_watch(pipeline, options)
-    return follow(pipeline, lake_session(spark, pipeline), stop, select=select, options=options)
+    options = notified_watch(pipeline, observed_watch(pipeline, options), selection(pipeline, select).tables)
+    session_ = lake_session(spark, pipeline)
+    return notified_following(pipeline, "run", lambda: follow(pipeline, session_, stop, select=select, options=options))
 
 
 def maintain(

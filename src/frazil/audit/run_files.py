@@ -88,6 +88,11 @@ def files_place(pipeline: Pipeline, name: str, *, lasting: bool = False) -> File
     return _Store(StoreAddress(f"{place.uri}/.frazil/{name}", lake_access(pipeline, place.uri)))
 
 
+def files_places(pipeline: Pipeline, sort: str, *, lasting: bool = False) -> tuple[FilesPlace | None, FilesPlace]:
+    """Return the places of files of one sort: below the warehouse, if it has any, and beside the declaration."""
+    return files_place(pipeline, sort, lasting=lasting), _Disk(pipeline.folder / ".frazil" / sort, lasting)
+
+
 def write_file(pipeline: Pipeline, sort: str, name: str, content: bytes, *, lasting: bool = False) -> FilesPlace:
     """Write a file, whole or not at all, below the warehouse; beside the declaration where that takes no files.
 
@@ -104,7 +109,7 @@ def write_file(pipeline: Pipeline, sort: str, name: str, content: bytes, *, last
     Raises:
         OSError: it cannot be written there either.
     """
-    below, beside = _places(pipeline, sort, lasting=lasting)
+    below, beside = files_places(pipeline, sort, lasting=lasting)
     if below is not None:
         # A catalog's own bucket accepts only tables.
         with suppress(StorageError, SetupError):
@@ -137,17 +142,12 @@ def write_run_file(pipeline: Pipeline, run: str, part: str, content: Mapping[str
 
 def run_files(pipeline: Pipeline) -> Iterator[RunFiles]:
     """Yield the files of runs, newest first. Unreadable files are left out."""
-    folders = [place for place in _places(pipeline, _RUNS) if place is not None]
+    folders = [place for place in files_places(pipeline, _RUNS) if place is not None]
     places = {name: place for place in folders for name in _names(place)}
     for run in _by_time(places):
         start, end = (_read(places.get(name), name) for name in (f"{run}{ending}" for ending in _ENDINGS))
         if start or end:
             yield RunFiles(start=start, end=end)
-
-
-def _places(pipeline: Pipeline, sort: str, *, lasting: bool = False) -> tuple[FilesPlace | None, FilesPlace]:
-    """Return the places of files of one sort: below the warehouse, if it has any, and beside the declaration."""
-    return files_place(pipeline, sort, lasting=lasting), _Disk(pipeline.folder / ".frazil" / sort, lasting)
 
 
 def _let_go(folder: FilesPlace) -> None:

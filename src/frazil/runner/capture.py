@@ -127,6 +127,7 @@ def capture(pipeline: Pipeline, stop: Event, *, select: Sequence[str] = (), opti
             if landed.files:
                 moved = True
                 options.landed(one.name, landed)
+            options.turned(one.name, landed, errors)
         if hopeless == len(captures):
             raise next(error for errors in standing.values() for error in errors)
         limit = _MOST_RETRY_SECONDS if any(standing.values()) else options.idle_seconds

@@ -10,6 +10,7 @@ from frazil.plan.policy import DEFAULT_POLICY
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from frazil.errors import FrazilError
     from frazil.plan.policy import Policy
     from frazil.runner.report.report import GoldReport, RunReport, TableReport
     from frazil.sources.capture import Landed
@@ -42,12 +43,14 @@ class CaptureOptions:
         idle_seconds: longest pause without changes.
         landed: called with the name of the capture and the result of one turn.
         tell: called with the name of the capture and a sentence when it fails or recovers.
+        turned: called after each turn of a capture with its name, the result, and the errors of its tables.
     """
 
     every_seconds: float = 0.25
     idle_seconds: float = 2.0
     landed: Callable[[str, Landed], None] = lambda _name, _landed: None
     tell: Callable[[str, str], None] = lambda _name, _text: None
+    turned: Callable[[str, Landed, Sequence[FrazilError]], None] = lambda _name, _landed, _errors: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +65,8 @@ class WatchOptions:
         ran: called after each run that did work, with its report and its lag: seconds from the modification of the
             newest file to the moment its rows are readable.
         tell: called with a sentence for each new failure, recovery or wait.
+        turned: called after each turn with the report of its run, or with the error that it waits for; with None if
+            nothing has arrived.
     """
 
     every_seconds: float = 0.25
@@ -70,6 +75,7 @@ class WatchOptions:
     listener: Listener | None = None
     ran: Callable[[RunReport, float], None] = lambda _report, _lag_seconds: None
     tell: Callable[[str], None] = lambda _: None
+    turned: Callable[[RunReport | FrazilError | None], None] = lambda _: None
 
 
 class Listener(Protocol):

@@ -66,25 +66,21 @@ def watch(
         listing = _listing(pipeline, select)
         if listing == seen and not again.is_due():
             pause = min(pause * _SLOWER, options.idle_seconds)
+            options.turned(None)
             stop.wait(pause)
             continue
         again.arrived(is_new=listing != seen)
         seen = listing
-        try:
-            report, cure = run(pipeline, spark=spark, select=select, options=to_run), False
-        except RunFailedError as error:
-            report, cure = error.report, any(failure.retryable for failure in error.report.errors)
-        except BusyError as error:
-            # The holder may release the lock only briefly, as maintenance does between two tables.
-            troubles.wait_for(error)
-            again.soon(options.every_seconds)
-            stop.wait(options.every_seconds)
-            continue
-        except FrazilError as error:
-            if not error.retryable:
-                raise
-            troubles.wait_for(error)
-            again.later()
+        report = _report(lambda: run(pipeline, spark=spark, select=select, options=to_run))
+        options.turned(report)
+        if isinstance(report, FrazilError):
+            troubles.wait_for(report)
+            if isinstance(report, BusyError):
+                # The holder may release the lock only briefly, as maintenance does between two tables.
+                again.soon(options.every_seconds)
+                stop.wait(options.every_seconds)
+            else:
+                again.later()
             continue
         is_new = troubles.now(report)
         outcomes = {*(table.outcome for table in report.tables), *(made.outcome for made in report.gold)}
@@ -93,10 +89,22 @@ def watch(
             options.ran(report, max(0.0, time.time() - newest / 1e9))
             pause = options.every_seconds
         # Files that look incomplete wait for a later run, so the same listing needs another run.
-        if cure or any(table.deferred for table in report.tables):
+        if any(failure.retryable for failure in report.errors) or any(table.deferred for table in report.tables):
             again.later()
         stop.wait(pause)
     return troubles.exit_code
+
+
+def _report(work: Callable[[], RunReport]) -> RunReport | FrazilError:
+    """Return the report of a run, also of one that failed; or the error for which it cannot begin yet."""
+    try:
+        return work()
+    except RunFailedError as error:
+        return error.report
+    except FrazilError as error:
+        if not error.retryable:
+            raise
+        return error
 
 
 class _Again:

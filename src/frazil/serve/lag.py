@@ -61,6 +61,11 @@ class Lags:
         found = (self._of(number, capture) for number, capture in enumerate(captures) if table in capture.tables)
         return tuple(one for one in found if one is not None)
 
+    def all(self) -> tuple[CaptureLag, ...]:
+        """Return the lags of all captures, after their servers have answered or timed out."""
+        found = (self._of(number, capture) for number, capture in enumerate(self._answers.captures))
+        return tuple(one for one in found if one is not None)
+
     def _of(self, number: int, capture: Capture) -> CaptureLag | None:
         known = CaptureLag(name=capture.name)
         try:

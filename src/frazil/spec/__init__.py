@@ -6,6 +6,7 @@ from frazil.spec.model.column import Column
 from frazil.spec.model.evolution import Evolution
 from frazil.spec.model.kinds import AuditLog, Debezium, DmsFiles, Handover, Postgres, Sharded, Snapshots
 from frazil.spec.model.mart import Current, Gold, History
+from frazil.spec.model.notify import Email, Notify
 from frazil.spec.model.pipeline import (
     CATALOG,
     EmbeddedCatalog,
@@ -29,6 +30,7 @@ __all__ = [
     "Current",
     "Debezium",
     "DmsFiles",
+    "Email",
     "EmbeddedCatalog",
     "Evolution",
     "Freshness",
@@ -38,6 +40,7 @@ __all__ = [
     "JdbcCatalog",
     "Lake",
     "Namespaces",
+    "Notify",
     "Pipeline",
     "Postgres",
     "References",

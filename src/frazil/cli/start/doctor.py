@@ -28,6 +28,9 @@ def doctor(
         bool,
         typer.Option("--repair", help="Register each table in the catalog at its newest complete version."),
     ] = False,
+    notify: Annotated[
+        bool, typer.Option("--notify", help="Send a test message to every receiver under notify.")
+    ] = False,
     yes: Yes = False,
     as_json: AsJson = False,
     verbose: Verbose = False,
@@ -36,7 +39,7 @@ def doctor(
     with error_exit(as_json=as_json, verbose=verbose):
         if repair:
             _repair(path, yes=yes, as_json=as_json)
-        findings = api.doctor(path)
+        findings = api.doctor(path, notify=notify)
         if as_json:
             print_json([asdict(finding) for finding in findings])
         else:

@@ -20,15 +20,16 @@ from frazil.serve.tables.manifests import verify_files
 from frazil.serve.tables.tables import tables
 from frazil.silver.rules import breaks, row_rules
 from frazil.spec import Current, History
+from frazil.spec.model.rule import TABLE_RULES
 from frazil.spec.sql.names import backslashes
 from frazil.spec.sql.select import selected
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from datetime import datetime
 
     from frazil.catalog.catalogs import Located
-    from frazil.serve.tables.layers import Layer
+    from frazil.serve.tables.layers import Layer, Layers
     from frazil.silver.rules import RowRule
     from frazil.spec import Pipeline, Table
     from frazil.spec.model.rule import OnViolation
@@ -141,32 +142,46 @@ def test_rules(pipeline: Pipeline, select: Sequence[str] = (), *, now: datetime)
         ]
 
 
-def _of_table(
-    pipeline: Pipeline, table: Table, located: Located, duck: duckdb.DuckDBPyConnection, now: datetime
-) -> Iterator[RuleTest]:
-    here = layers(pipeline, table, located)
+def test_freshness(pipeline: Pipeline, names: Collection[str], *, now: datetime) -> list[RuleTest]:
+    """Test only the rules on freshness of some tables.
+
+    Args:
+        pipeline: the declaration.
+        names: source tables.
+        now: the time that freshness is measured from.
+
+    Returns:
+        As :func:`test_rules`; empty without a lake.
+
+    Cost: nothing without such rules; else a scan of each named column, or of bronze's arrival times.
+    """
+    chosen = [one for one in pipeline.tables if one.name in names and any(rule.freshness for rule in one.rules)]
+    located = tables(pipeline, of_others=True) if chosen else {}
+    if not located:
+        return []
+    with translated(pipeline), connect(located) as duck:
+        looks = [_look(layers(pipeline, table, located), pipeline, located, duck, now) for table in chosen]
+        return [one for look in looks if look is not None for one in _of_mart(look, {"freshness"})]
+
+
+def _look(
+    here: Layers, pipeline: Pipeline, located: Located, duck: duckdb.DuckDBPyConnection, now: datetime
+) -> TableLook | None:
+    """Return the look at the mart that the rules of a table are tested on; None before its first batch."""
     pairs = [pair for pair in here.marts if pair[1].exists]
     if not pairs or not here.bronze.exists:
-        return
-    rules = row_rules(here.contract)
-    if not (rules or here.contract.rules):
-        return
+        return None
     mart, layer = next((pair for pair in pairs if isinstance(pair[0], Current)), pairs[0])
-    histories = [(layer, known_rows(mart, layer)) for mart, layer in pairs if isinstance(mart, History)]
-    tested = (layer, *(history for history, _ in histories))
-    for one in (here.bronze, *tested):
-        if one.damage is not None:
-            raise one.damage
-    for one in {id(one): one for one in tested}.values():
-        verify_files(one.location or "")
     rows = living_rows(mart, layer)
-    if isinstance(mart, Current):
-        yield from _Tester(duck, table, layer, rows).results(rules)
-    look = TableLook(duck=duck, pipeline=pipeline, located=located, here=here, layer=layer, rows=rows, now=now)
-    for rule, verdict in look.verdicts():
+    return TableLook(duck=duck, pipeline=pipeline, located=located, here=here, layer=layer, rows=rows, now=now)
+
+
+def _of_mart(look: TableLook, kinds: Collection[str] = TABLE_RULES) -> Iterator[RuleTest]:
+    """Test the rules of a whole mart."""
+    for rule, verdict in look.verdicts(kinds):
         yield RuleTest(
-            source_table=table.name,
-            table=layer.name,
+            source_table=look.here.table.name,
+            table=look.layer.name,
             rule=rule.name,
             column=rule.columns[0] if len(rule.columns) == 1 else None,
             on_violation=verdict.on_violation or rule.on_violation,
@@ -174,6 +189,27 @@ def _of_table(
             broken=verdict.broken,
             detail=verdict.detail,
         )
+
+
+def _of_table(
+    pipeline: Pipeline, table: Table, located: Located, duck: duckdb.DuckDBPyConnection, now: datetime
+) -> Iterator[RuleTest]:
+    here = layers(pipeline, table, located)
+    look, rules = _look(here, pipeline, located, duck, now), row_rules(here.contract)
+    if look is None or not (rules or here.contract.rules):
+        return
+    histories = [
+        (layer, known_rows(mart, layer)) for mart, layer in here.marts if layer.exists and isinstance(mart, History)
+    ]
+    tested = (look.layer, *(history for history, _ in histories))
+    for one in (here.bronze, *tested):
+        if one.damage is not None:
+            raise one.damage
+    for one in {id(one): one for one in tested}.values():
+        verify_files(one.location or "")
+    if any(layer is look.layer and isinstance(mart, Current) for mart, layer in here.marts):
+        yield from _Tester(duck, table, look.layer, look.rows).results(rules)
+    yield from _of_mart(look)
     for history, known in histories:
         yield from _of_history(replace(look, layer=history, rows=f"{known} WHERE true"), rules)
 

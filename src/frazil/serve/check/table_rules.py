@@ -14,10 +14,11 @@ from frazil.serve.check.marts import living_rows
 from frazil.serve.tables.layers import layers
 from frazil.serve.tables.manifests import verify_files
 from frazil.spec.amount import counted
+from frazil.spec.model.rule import TABLE_RULES
 from frazil.spec.sql.references import mart_named, referenced_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from datetime import datetime
 
     import duckdb
@@ -66,11 +67,11 @@ class TableLook:
     rows: str
     now: datetime
 
-    def verdicts(self) -> Iterator[tuple[Rule, Verdict]]:
-        """Yield the outcome of each rule, in the order of the declaration."""
+    def verdicts(self, kinds: Collection[str] = TABLE_RULES) -> Iterator[tuple[Rule, Verdict]]:
+        """Yield the outcome of each rule of some kinds, in the order of the declaration."""
         present = {name.lower() for name in self.layer.snapshot.columns}
         for rule in self.here.contract.rules:
-            if rule.expr is not None:
+            if not {*kinds} & {*rule.kinds}:
                 continue
             missing = next((name for name in rule.columns if name.lower() not in present), None)
             if missing is not None:

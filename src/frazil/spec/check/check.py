@@ -14,6 +14,7 @@ from frazil.spec.check.marts import mart_problems
 from frazil.spec.check.rules import reference_problems, rule_problems
 from frazil.spec.check.source import path_problems, source_problems
 from frazil.spec.load.problem import Problem, suggestion
+from frazil.spec.model.notify import notify_problems
 from frazil.spec.model.pipeline import JdbcCatalog, ServiceCatalog
 from frazil.spec.model.stores import store_problems
 from frazil.spec.pii import pii_problems
@@ -55,7 +56,8 @@ def problems(pipeline: Pipeline) -> list[Problem]:
         found += retention_problems(table, at)
         for number, mart in enumerate(table.marts):
             found += mart_problems(table, mart, (*at, "marts", number))
-    found += [*pii_problems(pipeline), *certificate_problems(pipeline), *reference_problems(pipeline), *_gold(pipeline)]
+    found += [*pii_problems(pipeline), *certificate_problems(pipeline), *notify_problems(pipeline.notify)]
+    found += [*reference_problems(pipeline), *_gold(pipeline)]
     return list(dict.fromkeys(found))
 
 

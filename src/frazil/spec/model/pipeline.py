@@ -12,6 +12,7 @@ from frazil.spec.model.column import Column
 from frazil.spec.model.evolution import Evolution
 from frazil.spec.model.kinds import Source  # noqa: TC001 - pydantic reads it at run time
 from frazil.spec.model.mart import Current, Gold, History, Mart
+from frazil.spec.model.notify import Notify  # noqa: TC001 - pydantic reads it at run time
 from frazil.spec.model.rule import Rule  # noqa: TC001 - pydantic reads it at run time
 from frazil.spec.model.source import SourceSpec  # noqa: TC001 - pydantic reads it at run time
 from frazil.spec.model.stores import Store  # noqa: TC001 - pydantic reads it at run time
@@ -203,6 +204,7 @@ class Pipeline(Spec):
     certificate_key: str | None = Field(
         default=None, description="The key that certificates are sealed with, a reference such as ${env:SEAL_KEY}."
     )
+    notify: tuple[Notify, ...] = Field(default=(), description="Who gets a message when something is wrong.")
 
     _folder: Path = PrivateAttr(default_factory=Path.cwd)
 

@@ -1,0 +1,259 @@
+"""Tell people what became wrong and what is over, without failing or holding up the work that found it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+import warnings
+from contextlib import suppress
+from dataclasses import replace
+from threading import Thread
+from typing import TYPE_CHECKING, Final
+
+from frazil.errors import BusyError, FrazilError
+from frazil.interop.notify.message import Message, News
+from frazil.interop.notify.send import NotifyError, send
+from frazil.interop.notify.told import compare, load, receiver_id, save
+from frazil.interop.notify.verdicts import Verdict, of_errors, of_freshness, of_lags, of_run
+from frazil.runner.report.report import RunFailedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from frazil.runner.options import CaptureOptions, WatchOptions
+    from frazil.runner.report.report import RunReport
+    from frazil.sources.capture import Landed
+    from frazil.spec import Notify, Pipeline
+    from frazil.spec.model.notify import Event
+
+_SECONDS: Final = 10.0
+"""A run waits so long for its messages, all together."""
+_ANSWER_SECONDS: Final = 8.0
+"""Receivers get so much of it."""
+_LOOK_SECONDS: Final = 60.0
+"""So often a process that follows a source asks how far it is behind, and tries again what was not taken."""
+
+
+def notified(pipeline: Pipeline, work: Callable[[], RunReport]) -> RunReport:
+    """Run, and tell the receivers of the declaration; what they do not take is a warning of the report.
+
+    Raises:
+        FrazilError: as the run raises it.
+    """
+    if not pipeline.notify:
+        return work()
+    try:
+        report = work()
+    except RunFailedError as error:
+        _tell_run(pipeline, error.report)
+        raise
+    except BusyError:
+        raise  # another run does the work, and tells
+    except FrazilError as error:
+        notify(pipeline, "run", [of_errors("", [error.code])])
+        raise
+    _tell_run(pipeline, report)
+    return report
+
+
+def notify(pipeline: Pipeline, origin: str, verdicts: Iterable[Verdict]) -> None:
+    """Tell the receivers what something other than a run found; what they do not take is a Python warning."""
+    if pipeline.notify:
+        for text in tell(pipeline, origin, [*verdicts]):
+            warnings.warn(text, RuntimeWarning, stacklevel=3)
+
+
+def notified_following(pipeline: Pipeline, origin: str, work: Callable[[], int]) -> int:
+    """Follow a source, and tell the receivers if it ends by an error.
+
+    Raises:
+        FrazilError: as the work raises it.
+    """
+    try:
+        return work()
+    except FrazilError as error:
+        notify(pipeline, origin, [of_errors("", [error.code])])
+        raise
+
+
+def notified_watch(pipeline: Pipeline, options: WatchOptions, names: Collection[str]) -> WatchOptions:
+    """Return options with which a watch of some tables tells the receivers."""
+    if not pipeline.notify:
+        return options
+    following = Following(pipeline, "run", names, options.tell)
+
+    def turned(found: RunReport | FrazilError | None) -> None:
+        options.turned(found)
+        if isinstance(found, FrazilError):
+            following.turned([] if isinstance(found, BusyError) else [of_errors("", [found.code])])
+        else:
+            following.turned([] if found is None else of_run(found), "" if found is None else found.run_id)
+
+    return replace(options, turned=turned)
+
+
+def notified_capture(pipeline: Pipeline, options: CaptureOptions, names: Collection[str]) -> CaptureOptions:
+    """Return options with which a capture of some tables tells the receivers."""
+    if not pipeline.notify:
+        return options
+    following = Following(pipeline, "capture", names, lambda text: options.tell(pipeline.pipeline, text))
+
+    def turned(name: str, landed: Landed, errors: Sequence[FrazilError]) -> None:
+        options.turned(name, landed, errors)
+        following.turned([of_errors("", ()), of_errors(name, [error.code for error in errors])])
+
+    return replace(options, turned=turned)
+
+
+def _tell_run(pipeline: Pipeline, report: RunReport) -> None:
+    names = {table.table for table in report.tables if table.outcome != "not started"}
+    verdicts = [*of_run(report), *looked(pipeline, names)]
+    report.warnings += tell(pipeline, "run", verdicts, run_id=report.run_id)
+
+
+def looked(pipeline: Pipeline, names: Collection[str]) -> list[Verdict]:
+    """Return how far captures are behind and how old marts are, if a receiver wants to know; never raise.
+
+    Cost: five seconds if servers do not answer; nothing without captures and rules on freshness.
+    """
+    from frazil.serve.check.rules import test_freshness  # noqa: PLC0415 - DuckDB takes time to import
+    from frazil.serve.lag import Lags  # noqa: PLC0415
+
+    wanted, found = {event for one in pipeline.notify for event in one.on}, list[Verdict]()
+    if "lag" in wanted:
+        with suppress(Exception):
+            found += of_lags(Lags(pipeline, names).all())
+    if "stale" in wanted:
+        with suppress(Exception):
+            found += of_freshness(pipeline, test_freshness(pipeline, names, now=dt.datetime.now(dt.UTC)))
+    return found
+
+
+def tell(pipeline: Pipeline, origin: str, verdicts: Sequence[Verdict], *, run_id: str = "") -> list[str]:
+    """Send each receiver what it does not know yet.
+
+    Args:
+        pipeline: the declaration.
+        origin: the work that found the verdicts; each has a memory of its own.
+        verdicts: what is known now. Parts that are not among them stay as they are.
+        run_id: id of the run; empty without a run.
+
+    Returns:
+        What did not work, as sentences; never raises, and takes ten seconds at most.
+    """
+    telling = _Telling(pipeline, origin, verdicts, run_id)
+    telling.start()
+    telling.join(_SECONDS)
+    return telling.warnings()
+
+
+def trial(pipeline: Pipeline) -> list[tuple[str, str | None]]:
+    """Send every receiver a message on nothing; return their names, each with why it failed, or None."""
+    verdict = Verdict(event="failed", part="test")
+    news = News(event="recovered", part="test", causes=("a test",), was="failed", verdict=verdict)
+    message = Message(pipeline=pipeline.pipeline, origin="run", run_id="", news=(news,))
+    sending = [_Sending(number, one, message, pipeline) for number, one in enumerate(pipeline.notify, 1)]
+    return [(one.name, one.trouble) for one in _done(sending)]
+
+
+class Following:
+    """Tells what a process that runs for long finds: when something changes, and else once a minute.
+
+    Args:
+        pipeline: the declaration.
+        origin: as for :func:`tell`.
+        names: source tables that it follows.
+        say: called with what did not work.
+    """
+
+    def __init__(self, pipeline: Pipeline, origin: str, names: Collection[str], say: Callable[[str], None]) -> None:
+        self._pipeline, self._origin, self._names, self._say = pipeline, origin, names, say
+        self._known: dict[tuple[Event, str], Verdict] = {}
+        self._is_left, self._next = False, 0.0
+
+    def turned(self, verdicts: Iterable[Verdict], run_id: str = "") -> None:
+        """Take what a turn found; without verdicts, only see whether a minute has passed."""
+        new = {(one.event, one.part): one for one in verdicts}
+        is_due = time.monotonic() >= self._next
+        has_news = any(self._known.get(name) != one for name, one in new.items())
+        self._known |= new
+        if not is_due and (self._is_left or not has_news):
+            return
+        if is_due:
+            self._known |= {(one.event, one.part): one for one in looked(self._pipeline, self._names)}
+            self._next = time.monotonic() + _LOOK_SECONDS
+        troubles = tell(self._pipeline, self._origin, [*self._known.values()], run_id=run_id)
+        self._is_left = bool(troubles)
+        for text in troubles:
+            self._say(text)
+
+
+class _Sending(Thread):
+    """Sends one message; a receiver that does not answer keeps no process from ending."""
+
+    def __init__(self, number: int, receiver: Notify, message: Message, pipeline: Pipeline) -> None:
+        super().__init__(daemon=True)
+        self.name = f"notify {number} ({receiver.name})"
+        self.trouble: str | None = "no answer in time"
+        self._receiver, self._message, self._folder = receiver, message, pipeline.folder
+
+    def run(self) -> None:
+        try:
+            send(self._receiver, self._message, self._folder)
+        except NotifyError as error:
+            self.trouble = error.message
+        else:
+            self.trouble = None
+
+
+def _done(sending: Sequence[_Sending]) -> Sequence[_Sending]:
+    until = time.monotonic() + _ANSWER_SECONDS
+    for one in sending:
+        one.start()
+    for one in sending:
+        one.join(max(0.0, until - time.monotonic()))
+    return sending
+
+
+class _Telling(Thread):
+    """Reads what was told, sends what is new, and writes what was taken: all of it may wait for a store."""
+
+    def __init__(self, pipeline: Pipeline, origin: str, verdicts: Sequence[Verdict], run_id: str) -> None:
+        super().__init__(daemon=True)
+        self._pipeline, self._origin, self._verdicts, self._run_id = pipeline, origin, verdicts, run_id
+        self._troubles: list[str] | None = None
+        self._sending: list[_Sending] = []
+
+    def run(self) -> None:
+        troubles: list[str] = []
+        try:
+            troubles += self._tell()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the run is not to blame
+            troubles.append(f"what was told cannot be kept: {type(error).__name__}")
+        self._troubles = troubles
+
+    def warnings(self) -> list[str]:
+        """Return what did not work so far."""
+        slow = [f"{one.name}: {one.trouble}" for one in self._sending if one.trouble]
+        found = self._troubles if self._troubles is not None else slow or ["no answer in time"]
+        return [f"[{NotifyError.code}] {text}; it is tried again" for text in found]
+
+    def _tell(self) -> list[str]:
+        before = load(self._pipeline, self._origin)
+        after, pending = dict(before), {}
+        for number, one in enumerate(self._pipeline.notify, 1):
+            known = before.get(receiver_id(one), {})
+            news, next_known = compare(one, known, self._verdicts)
+            wanted = tuple(own for own in news if own.event in one.on)
+            after[receiver_id(one)] = next_known
+            if wanted:
+                about = {"pipeline": self._pipeline.pipeline, "origin": self._origin, "run_id": self._run_id}
+                pending[receiver_id(one)] = _Sending(number, one, Message(**about, news=wanted), self._pipeline)
+        self._sending = [*pending.values()]
+        _done(self._sending)
+        for receiver, sent in pending.items():
+            if sent.trouble:
+                after[receiver] = before.get(receiver, {})
+        if after != before:
+            save(self._pipeline, self._origin, after)
+        return [f"{sent.name}: {sent.trouble}" for sent in pending.values() if sent.trouble]
