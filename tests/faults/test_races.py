@@ -119,6 +119,28 @@ def test_a_batch_that_begins_after_another_was_published_is_refused(
     assert rows(session) == ([2] if is_empty else [1, 2])
 
 
+@pytest.mark.usefixtures("way")
+def test_a_batch_whose_base_has_expired_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """ONCE: another run published, and an erase or an upkeep expired what this one had read before it wrote."""
+    session = race(World.at(tmp_path / "world", "hard"), spark)
+    write(session, head(session, NAME), 1)
+    base = head(session, NAME)
+    write(session, base, 2)
+    session.sql(
+        "CALL lake.system.expire_snapshots(table => 'marts.race', retain_last => 1, "
+        "older_than => TIMESTAMP '2999-01-01 00:00:00')"
+    )
+
+    with pytest.raises(BusyError, match="nothing of this batch is visible"):
+        write(session, base, 3)
+    with pytest.raises(Exception, match="Cannot find snapshot") as caught:
+        session.sql(f"SELECT * FROM {NAME} VERSION AS OF {base.snapshot_id}").collect()
+
+    assert isinstance(translate_error(caught.value), BusyError)
+    assert rows(session) == [1, 2]
+    assert head(session, NAME).branches == ()
+
+
 def write(session: SparkSession, base: TableSnapshot, number: int) -> None:
     """Publish a batch of one row."""
     with TableTransaction(session, PATH, base, {"batch": number}) as batch:

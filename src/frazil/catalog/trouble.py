@@ -101,9 +101,10 @@ _REFUSED: Final = (
 )
 _OVERTAKEN: Final = re.compile(
     # Iceberg has one type for all failed conditions of a commit. The second line: another run writes to this run's
-    # branch, or dropped it as the branch of a killed run.
+    # branch, or dropped it as the branch of a killed run. The third: what this run read has expired.
     r"Cannot fast-forward|Found conflicting files|already exists and is being|Cannot commit|older than last sequence"
     r"|Cannot use branch \(does not exist\): frazil_run_|Ref does not exist: frazil_run_"
+    r"|Cannot set frazil_run_\w+ to unknown snapshot|Cannot find snapshot with ID \d"
 )
 _OURS: Final = re.compile(r"\[(FZ\d{3})\] (.+)(?:\n\s+hint: (.+))?")
 

@@ -247,12 +247,13 @@ class TableTransaction:
         self._has_writes = True
 
     def _create_branch(self, table: Any | None) -> None:
-        if table is None:
-            at = "" if self._base.snapshot_id is None else f" AS OF VERSION {self._base.snapshot_id}"
-            self._spark.sql(f"ALTER TABLE {self.table} CREATE BRANCH {quote(self._name)}{at}")
-        else:
-            begin = (self._name,) if self._at is None else (self._name, self._at)
-            table.manageSnapshots().createBranch(*begin).commit()
+        with refused_as_second(self._path):  # what the branch begins with may have expired
+            if table is None:
+                at = "" if self._base.snapshot_id is None else f" AS OF VERSION {self._base.snapshot_id}"
+                self._spark.sql(f"ALTER TABLE {self.table} CREATE BRANCH {quote(self._name)}{at}")
+            else:
+                begin = (self._name,) if self._at is None else (self._name, self._at)
+                table.manageSnapshots().createBranch(*begin).commit()
         self._has_branch = True
         if self._at is None:
             # The branch of a table without a snapshot begins with an empty one.
