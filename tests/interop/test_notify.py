@@ -397,7 +397,7 @@ def test_a_doctor_sends_a_test_message_if_it_shall(tmp_path: Path, hook: Webhook
     assert [one for one in silent if one.what.startswith("notify")] == []
     assert found["notify 1 (webhook)"] == (True, "took a test message")
     assert found["notify 2 (webhook)"] == (False, "notify.webhook: ${env:NOT_SET} is not set")
-    assert hook.texts == ["shop: test recovered (a test is over)\nmore: frazil status"]
+    assert hook.texts == ["shop: a test message of frazil doctor --notify"]
 
 
 def test_a_check_that_finds_differences_sends_a_message(tmp_path: Path, hook: Webhook) -> None:
@@ -421,7 +421,7 @@ def test_a_file_that_cannot_be_kept_is_a_warning(tmp_path: Path, hook: Webhook) 
 
     (warning,) = told(one, ran(SourceError("a")))
 
-    assert warning.startswith("[FZ915] what was told cannot be kept: ")
+    assert warning.startswith("[FZ915] the file of sent messages cannot be written: ")
     assert len(hook.got) == 1
 
 

@@ -231,7 +231,14 @@ def replay(
     return report
 
 
-def capture(declaration: Declaration, stop: Event, *, select: Words = (), options: CaptureOptions = _CAPTURE) -> int:
+def capture(
+    declaration: Declaration,
+    stop: Event,
+    *,
+    select: Words = (),
+    options: CaptureOptions = _CAPTURE,
+    metrics: tuple[str, int] | None = None,
+) -> int:
     """Land changes of databases and brokers as files, until ``stop`` is set. Starts no JVM, changes no lake.
 
     Every run captures before it plans; use this function for changes that must leave their server sooner.
@@ -241,6 +248,7 @@ def capture(declaration: Declaration, stop: Event, *, select: Words = (), option
         stop: set it to end.
         select: names or patterns of tables; empty for all.
         options: pauses and listener.
+        metrics: host and port of an HTTP server with metrics and probes; None for none, port 0 for a free one.
 
     Returns:
         Exit code of the worst failure that remains at the end; 0 without failures.
@@ -249,14 +257,23 @@ def capture(declaration: Declaration, stop: Event, *, select: Words = (), option
         DeclarationError: the declaration is wrong, or no selected table is captured from a server.
         FrazilError: no capture can continue, and a retry would not help.
     """
+    from frazil.interop.live.server import served
     from frazil.interop.notify.notify import notified_capture, notified_following
     from frazil.runner.capture import capture as follow
     from frazil.spec.check.check import check as check_declaration
 
     pipeline = load(declaration)
     check_declaration(pipeline)
-    options = notified_capture(pipeline, options, selection(pipeline, select).tables)
-    return notified_following(pipeline, "capture", lambda: follow(pipeline, stop, select=select, options=options))
+    names = selection(pipeline, select).tables
+    options = notified_capture(pipeline, options, names)
+
+    def work(options: CaptureOptions) -> int:
+        return notified_following(pipeline, "capture", lambda: follow(pipeline, stop, select=select, options=options))
+
+    if metrics is None:
+        return work(options)
+    with served(pipeline, names, metrics, partial(options.tell, pipeline.pipeline)) as progress:
+        return work(progress.of_capture(options))
 
 
 def reload(declaration: Declaration, tables: Words, *, listener: Listener | None = None) -> list[tuple[str, Landed]]:
@@ -294,6 +311,7 @@ def watch(
     spark: SparkSession | None = None,
     select: Words = (),
     options: WatchOptions = _WATCH,
+    metrics: tuple[str, int] | None = None,
 ) -> int:
     """Run whenever files arrive, until ``stop`` is set; the run in progress is finished first.
 
@@ -303,6 +321,7 @@ def watch(
         spark: a warm session; with None, a session is started.
         select: as for :func:`run`.
         options: pauses and listener.
+        metrics: host and port of an HTTP server with metrics and probes; None for none, port 0 for a free one.
 
     Returns:
         Exit code of the worst failure that remains at the end; 0 without failures.
@@ -310,15 +329,26 @@ def watch(
     Raises:
         FrazilError: a run cannot begin, and a retry would not help.
     """
+    from frazil.interop.live.server import served
     from frazil.interop.notify.notify import notified_following, notified_watch
     from frazil.interop.observe import observed_watch
     from frazil.runner.watch import watch as follow
     from frazil.spark.session import lake_session
 
     pipeline = load(declaration)
-    options = notified_watch(pipeline, observed_watch(pipeline, options), selection(pipeline, select).tables)
-    session_ = lake_session(spark, pipeline)
-    return notified_following(pipeline, "run", lambda: follow(pipeline, session_, stop, select=select, options=options))
+    names = selection(pipeline, select).tables
+    options = notified_watch(pipeline, observed_watch(pipeline, options), names)
+
+    def work(options: WatchOptions) -> int:
+        session_ = lake_session(spark, pipeline)
+        return notified_following(
+            pipeline, "run", lambda: follow(pipeline, session_, stop, select=select, options=options)
+        )
+
+    if metrics is None:
+        return work(options)
+    with served(pipeline, names, metrics, options.tell) as progress:
+        return work(progress.of_watch(options))
 
 
 def maintain(

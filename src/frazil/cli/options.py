@@ -52,3 +52,10 @@ def one_of(one_table: list[str] | None) -> str:
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 FailFast = Annotated[bool, typer.Option("--fail-fast", help="Start no other table after a failure.")]
+MetricsPort = Annotated[
+    int | None,
+    typer.Option("--metrics-port", min=0, max=65535, help="Serve /metrics, /healthz and /readyz; 0: a free port."),
+]
+MetricsHost = Annotated[
+    str, typer.Option("--metrics-host", help="Address that they are served on; 0.0.0.0 for Kubernetes.")
+]

@@ -16,7 +16,7 @@ from frazil.sources.kinds import captures_of
 from frazil.spec.sql.select import selected
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from threading import Event
 
     from frazil.runner.options import Listener
@@ -114,7 +114,7 @@ def capture(pipeline: Pipeline, stop: Event, *, select: Sequence[str] = (), opti
     while not stop.is_set():
         moved, hopeless = False, 0
         for one in captures:
-            landed, errors = _landed(one, pipeline)
+            landed, errors = _landed(one, pipeline, partial(options.progressed, one.name))
             told = {f"{error}" for error in standing.get(one.name, ())}
             for error in errors:
                 if f"{error}" not in told:
@@ -136,11 +136,11 @@ def capture(pipeline: Pipeline, stop: Event, *, select: Sequence[str] = (), opti
     return worst_exit(error.exit_code for errors in standing.values() for error in errors)
 
 
-def _landed(capture: Capture, pipeline: Pipeline) -> tuple[Landed, list[FrazilError]]:
+def _landed(capture: Capture, pipeline: Pipeline, progress: Callable[[str], None]) -> tuple[Landed, list[FrazilError]]:
     """Return what one turn landed, and the errors of its tables."""
     try:
         _remember(capture, pipeline)
-        landed = capture.land(pipeline.folder, lambda _: None)
+        landed = capture.land(pipeline.folder, progress)
     except Exception as raised:  # noqa: BLE001 - one slot stops no other
         return Landed(), [as_frazil_error(raised, pipeline)]
     return landed, [*landed.failed.values()]

@@ -44,6 +44,7 @@ class CaptureOptions:
         landed: called with the name of the capture and the result of one turn.
         tell: called with the name of the capture and a sentence when it fails or recovers.
         turned: called after each turn of a capture with its name, the result, and the errors of its tables.
+        progressed: called from time to time during a turn with the name of the capture and a text.
     """
 
     every_seconds: float = 0.25
@@ -51,6 +52,7 @@ class CaptureOptions:
     landed: Callable[[str, Landed], None] = lambda _name, _landed: None
     tell: Callable[[str, str], None] = lambda _name, _text: None
     turned: Callable[[str, Landed, Sequence[FrazilError]], None] = lambda _name, _landed, _errors: None
+    progressed: Callable[[str, str], None] = lambda _name, _text: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

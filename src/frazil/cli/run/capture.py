@@ -15,7 +15,7 @@ from frazil import api
 from frazil.cli.console import err, error_exit, out
 from frazil.cli.interrupt import gently
 from frazil.cli.lag import landed_line
-from frazil.cli.options import AsJson, Select, Where
+from frazil.cli.options import AsJson, MetricsHost, MetricsPort, Select, Where
 from frazil.cli.progress import Progress
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ def capture(
         list[str] | None,
         typer.Option("--reload", help="Land all rows of this table again, and end. May be repeated."),
     ] = None,
+    metrics_port: MetricsPort = None,
+    metrics_host: MetricsHost = "127.0.0.1",
     as_json: AsJson = False,
 ) -> None:
     """Land changes of databases and topics as files, without Spark, until Ctrl-C or SIGTERM."""
@@ -45,7 +47,8 @@ def capture(
         stop = Event()
         options = api.CaptureOptions(landed=_print_values if as_json else _print_line, tell=_tell)
         with gently(stop.set, "stopping when what has begun is landed; once more to interrupt it"):
-            exit_code = api.capture(path, stop, select=select or (), options=options)
+            metrics = None if metrics_port is None else (metrics_host, metrics_port)
+            exit_code = api.capture(path, stop, select=select or (), options=options, metrics=metrics)
         err.print("stopped; everything that was begun is landed")
         if exit_code:
             raise typer.Exit(exit_code)

@@ -14,7 +14,7 @@ import typer
 from frazil import api
 from frazil.cli.console import err, error_exit, out
 from frazil.cli.interrupt import gently
-from frazil.cli.options import AsJson, Select, Verbose, Where
+from frazil.cli.options import AsJson, MetricsHost, MetricsPort, Select, Verbose, Where
 from frazil.cli.progress import Progress
 from frazil.spec.amount import counted
 
@@ -31,6 +31,8 @@ def watch(
     select: Select = None,
     every: Annotated[float, typer.Option(help="Seconds between listings while files arrive.", min=0.05)] = 0.25,
     idle: Annotated[float, typer.Option(help="Longest pause in seconds while nothing arrives.", min=0.05)] = 0.5,
+    metrics_port: MetricsPort = None,
+    metrics_host: MetricsHost = "127.0.0.1",
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
@@ -53,7 +55,9 @@ def watch(
             )
             stop, spark = Event(), api.session(pipeline, verbose=verbose)
             with gently(stop.set, "stopping when the run that has begun is done; once more to interrupt it"):
-                exit_code = api.watch(pipeline, stop, spark=spark, select=select or (), options=options)
+                metrics = None if metrics_port is None else (metrics_host, metrics_port)
+                chosen = select or ()
+                exit_code = api.watch(pipeline, stop, spark=spark, select=chosen, options=options, metrics=metrics)
         err.print("stopped; everything that was begun is done")
         if exit_code:
             raise typer.Exit(exit_code)

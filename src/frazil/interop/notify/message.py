@@ -54,22 +54,28 @@ class Message:
         origin: the work that found the news: ``run``, ``capture``, ``check``, ``source``, ``certificates``, ``test``.
         run_id: id of the run; empty without a run.
         news: in the order of the declaration.
+        is_test: nothing happened; a person tries the receiver.
     """
 
     pipeline: str
     origin: str
     run_id: str
-    news: tuple[News, ...]
+    news: tuple[News, ...] = ()
+    is_test: bool = False
 
     @property
     def title(self) -> str:
         """Return one line: the pipeline, and how many parts are in each state."""
+        if self.is_test:
+            return shown(f"{self.pipeline}: a test message")
         events = [one.event for one in self.news]
         return shown(f"{self.pipeline}: {', '.join(f'{events.count(one)} {one}' for one in dict.fromkeys(events))}")
 
     @property
     def text(self) -> str:
         """Return the lines of the message, without control characters."""
+        if self.is_test:
+            return f"{self.title} of frazil doctor --notify"
         more = f"frazil runs {self.run_id[-12:]}" if self.run_id else _MORE.get(self.origin, "frazil status")
         lines = [f"{self.pipeline}: {line}" for line in _lines(self.news)]
         return "\n".join(map(shown, [*lines, f"more: {more}"]))

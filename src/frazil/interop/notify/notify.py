@@ -11,7 +11,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 from frazil.errors import BusyError, FrazilError
-from frazil.interop.notify.message import Message, News
+from frazil.interop.notify.message import Message
 from frazil.interop.notify.send import NotifyError, send
 from frazil.interop.notify.told import compare, load, receiver_id, save
 from frazil.interop.notify.verdicts import Verdict, of_errors, of_freshness, of_lags, of_run
@@ -35,7 +35,7 @@ _LOOK_SECONDS: Final = 60.0
 
 
 def notified(pipeline: Pipeline, work: Callable[[], RunReport]) -> RunReport:
-    """Run, and tell the receivers of the declaration; what they do not take is a warning of the report.
+    """Run, and tell the receivers of the declaration; a message that is not taken is a warning of the report.
 
     Raises:
         FrazilError: as the run raises it.
@@ -57,7 +57,7 @@ def notified(pipeline: Pipeline, work: Callable[[], RunReport]) -> RunReport:
 
 
 def notify(pipeline: Pipeline, origin: str, verdicts: Iterable[Verdict]) -> None:
-    """Tell the receivers what something other than a run found; what they do not take is a Python warning."""
+    """Send the findings of other work than a run; a message that is not taken is a Python warning."""
     if pipeline.notify:
         for text in tell(pipeline, origin, [*verdicts]):
             warnings.warn(text, RuntimeWarning, stacklevel=3)
@@ -139,7 +139,7 @@ def tell(pipeline: Pipeline, origin: str, verdicts: Sequence[Verdict], *, run_id
         run_id: id of the run; empty without a run.
 
     Returns:
-        What did not work, as sentences; never raises, and takes ten seconds at most.
+        A sentence for each message that was not taken. It never raises, and takes ten seconds at most.
     """
     telling = _Telling(pipeline, origin, verdicts, run_id)
     telling.start()
@@ -148,16 +148,14 @@ def tell(pipeline: Pipeline, origin: str, verdicts: Sequence[Verdict], *, run_id
 
 
 def trial(pipeline: Pipeline) -> list[tuple[str, str | None]]:
-    """Send every receiver a message on nothing; return their names, each with why it failed, or None."""
-    verdict = Verdict(event="failed", part="test")
-    news = News(event="recovered", part="test", causes=("a test",), was="failed", verdict=verdict)
-    message = Message(pipeline=pipeline.pipeline, origin="run", run_id="", news=(news,))
+    """Send every receiver a test message; return their names, each with why it failed, or None."""
+    message = Message(pipeline=pipeline.pipeline, origin="doctor", run_id="", is_test=True)
     sending = [_Sending(number, one, message, pipeline) for number, one in enumerate(pipeline.notify, 1)]
     return [(one.name, one.trouble) for one in _done(sending)]
 
 
 class Following:
-    """Tells what a process that runs for long finds: when something changes, and else once a minute.
+    """Sends the findings of a process that runs for long: at each change, and else once a minute.
 
     Args:
         pipeline: the declaration.
@@ -189,7 +187,7 @@ class Following:
 
 
 class _Sending(Thread):
-    """Sends one message; a receiver that does not answer keeps no process from ending."""
+    """Sends one message. The process may end while a receiver is silent."""
 
     def __init__(self, number: int, receiver: Notify, message: Message, pipeline: Pipeline) -> None:
         super().__init__(daemon=True)
@@ -216,7 +214,7 @@ def _done(sending: Sequence[_Sending]) -> Sequence[_Sending]:
 
 
 class _Telling(Thread):
-    """Reads what was told, sends what is new, and writes what was taken: all of it may wait for a store."""
+    """Compares with the file, sends the news, and writes the file: each may wait for a store."""
 
     def __init__(self, pipeline: Pipeline, origin: str, verdicts: Sequence[Verdict], run_id: str) -> None:
         super().__init__(daemon=True)
@@ -229,7 +227,7 @@ class _Telling(Thread):
         try:
             troubles += self._tell()
         except Exception as error:  # noqa: BLE001 - whatever it is, the run is not to blame
-            troubles.append(f"what was told cannot be kept: {type(error).__name__}")
+            troubles.append(f"the file of sent messages cannot be written: {type(error).__name__}")
         self._troubles = troubles
 
     def warnings(self) -> list[str]:
@@ -247,8 +245,9 @@ class _Telling(Thread):
             wanted = tuple(own for own in news if own.event in one.on)
             after[receiver_id(one)] = next_known
             if wanted:
-                about = {"pipeline": self._pipeline.pipeline, "origin": self._origin, "run_id": self._run_id}
-                pending[receiver_id(one)] = _Sending(number, one, Message(**about, news=wanted), self._pipeline)
+                name, run_id = self._pipeline.pipeline, self._run_id
+                message = Message(pipeline=name, origin=self._origin, run_id=run_id, news=wanted)
+                pending[receiver_id(one)] = _Sending(number, one, message, self._pipeline)
         self._sending = [*pending.values()]
         _done(self._sending)
         for receiver, sent in pending.items():

@@ -1,4 +1,4 @@
-"""What each receiver was told and is not over yet: a small file beside the records of runs.
+"""Causes that each receiver knows of and that are not over yet: a small file beside the records of runs.
 
 Records of runs alone would not do. They know nothing of captures, lags and checks, of runs that never began, or of a
 message that its receiver did not take. A file that is lost costs one message more for each cause that stands.
