@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from pyspark.sql import DataFrame
 
-from frazil.older_spark import is_older, to_arrow
+from frazil.older_spark import is_older_spark, to_arrow
 from frazil.spark.session import spark_session
 from frazil.spec import DmsFiles, Lake, Pipeline, Table
 from frazil.spec.model.stores import ENVIRONMENT
@@ -40,7 +40,7 @@ settings.load_profile("few")
 _NUMBERS = count(1)
 
 # What tests ask of Spark 4 themselves.
-if is_older():
+if is_older_spark():
     DataFrame.toArrow = to_arrow  # type: ignore[method-assign, assignment]
 
 # The login that a shell has is for no store of the tests.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 
-def is_older() -> bool:
+def is_older_spark() -> bool:
     """Return whether this is Spark 3.5."""
     import pyspark  # noqa: PLC0415 - only where Spark runs
 
@@ -32,7 +32,7 @@ def writes_nulls() -> bool:
 
 def cancel_jobs(spark: SparkSession) -> None:
     """Cancel the jobs of a session; in Spark 3.5, whose jobs have no session, all jobs of the application."""
-    spark.sparkContext.cancelAllJobs() if is_older() else spark.interruptAll()
+    spark.sparkContext.cancelAllJobs() if is_older_spark() else spark.interruptAll()
 
 
 def valid_text(raw: str) -> str:
@@ -40,7 +40,7 @@ def valid_text(raw: str) -> str:
 
     Spark 4 fails in decode(); Spark 3.5 lacks make_valid_utf8().
     """
-    return f"decode({raw}, 'UTF-8')" if is_older() else f"make_valid_utf8(CAST({raw} AS string))"
+    return f"decode({raw}, 'UTF-8')" if is_older_spark() else f"make_valid_utf8(CAST({raw} AS string))"
 
 
 def to_arrow(rows: DataFrame) -> pa.Table:
@@ -48,7 +48,7 @@ def to_arrow(rows: DataFrame) -> pa.Table:
 
     Cost: all rows in the driver's memory.
     """
-    if not is_older():
+    if not is_older_spark():
         return rows.toArrow()
     import pyarrow as pa  # noqa: PLC0415 - as PySpark does
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
@@ -66,7 +66,7 @@ def from_arrow(spark: SparkSession, rows: pa.Table, types: StructType | None = N
         rows: each column has at least one chunk, which may be empty.
         types: types of the columns, by position; None infers them from Arrow.
     """
-    if not is_older():
+    if not is_older_spark():
         return spark.createDataFrame(rows, types)  # type: ignore[no-any-return, call-overload, unused-ignore]
     import pyarrow as pa  # noqa: PLC0415
     from pyspark.sql import DataFrame  # noqa: PLC0415
@@ -89,7 +89,7 @@ def from_arrow(spark: SparkSession, rows: pa.Table, types: StructType | None = N
 
 def nullable(types: StructType) -> StructType:
     """Return the types with every field nullable, at any depth."""
-    if not is_older():
+    if not is_older_spark():
         return types.toNullable()
     from pyspark.sql.types import ArrayType, MapType, StructField, StructType  # noqa: PLC0415
 
@@ -105,7 +105,7 @@ def nullable(types: StructType) -> StructType:
 
 def loggers(names: Iterable[str]) -> list[logging.Logger]:
     """Return loggers of PySpark; an empty list in Spark 3.5."""
-    if is_older():
+    if is_older_spark():
         return []
     from pyspark.logger import PySparkLogger  # noqa: PLC0415
 

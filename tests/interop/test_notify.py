@@ -23,7 +23,7 @@ from frazil.serve.check.finding import Finding
 from frazil.serve.lag import CaptureLag
 from frazil.spark.session import spark_session
 from frazil.spec import DmsFiles, Email, Lake, Notify, Pipeline, Table
-from frazil.spec.check.check import check
+from frazil.spec.check.check import check_declaration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -446,7 +446,7 @@ def test_a_wrong_receiver_is_named_without_its_secret(tmp_path: Path, receiver: 
     (tmp_path / "frazil.yml").write_text(text, encoding="utf-8")
 
     with pytest.raises(FrazilError) as raised:
-        check(api.load(tmp_path))
+        check_declaration(api.load(tmp_path))
 
     assert says in f"{raised.value}"
     assert "word'" not in f"{raised.value}".replace("'password'", "")

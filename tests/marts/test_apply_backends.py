@@ -28,7 +28,7 @@ from frazil.runner.batch.driver_batch import DriverBatch, spark_frame, spark_typ
 from frazil.runner.batch.newest import measure_newest
 from frazil.runner.sessions import SETTINGS
 from frazil.runner.table_run import SMALL_RUN, FrameCache
-from frazil.silver.batches import batches
+from frazil.silver.batches import rows_of_batches
 from frazil.silver.contract import Contract
 from frazil.spec import Column, Current, History
 from frazil.testing import oracle
@@ -159,7 +159,7 @@ def batch_of(
         found = among.join(values, keys=[*KEYS], join_type="left semi")
         return found.select([*KEYS, *also, AT_POS]).append_column(AT_FILE, pa.repeat("here", found.num_rows))
 
-    newest = measure_newest(batches(frame, 0, 1), CONTRACT)
+    newest = measure_newest(rows_of_batches(frame, 0, 1), CONTRACT)
     return MartBatch(
         target=MartTarget(
             name=mart,

@@ -73,7 +73,7 @@ def versions_only_at_the_end(patch: pytest.MonkeyPatch) -> None:
 
 def incomplete_is_complete(patch: pytest.MonkeyPatch) -> None:
     """MISSING-IS-NOT-NULL broken: a column that is not carried becomes NULL."""
-    patch.setattr(late, "is_incomplete", lambda _: "false")
+    patch.setattr(late, "incomplete_sql", lambda _: "false")
 
 
 def arrow_folds_to_the_oldest(patch: pytest.MonkeyPatch) -> None:

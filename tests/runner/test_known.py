@@ -14,7 +14,7 @@ from frazil.failpoints import FailpointReached
 from frazil.plan.policy import DEFAULT_POLICY, Policy
 from frazil.runner.options import RunOptions
 from frazil.spark.session import spark_session
-from frazil.spec.check.check import check as check_declaration
+from frazil.spec.check.check import check_declaration
 from frazil.spec.load.parse import parse
 
 if TYPE_CHECKING:

@@ -107,7 +107,7 @@ def test_a_notebook_shows_values_as_text(undamaged_shop: Shop) -> None:
 
     assert "<script" not in shown[0]
     assert "<b>" not in shown[0]
-    assert "⟨U+202E⟩x" in shown[0]
+    assert "⟦U+202E⟧x" in shown[0]
     assert "late" in shown[1]
     assert "marts.items" in shown[2]
     assert "nothing to do" in shown[3]

@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from frazil.cli.main import app
-from frazil.serve.query.export import write_csv
+from frazil.serve.query.export import export_csv
 from frazil.serve.query.query import query
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def test_csv_has_exact_values_and_tells_null_from_empty(shop: Shop) -> None:
 @pytest.mark.spark
 def test_csv_comes_in_pieces_and_keeps_every_row(shop: Shop) -> None:
     text = io.StringIO()
-    write_csv(shop.pipeline, "select i, timestamptz '2026-01-01 00:00:00Z' as at from range(25000) as t(i)", text)
+    export_csv(shop.pipeline, "select i, timestamptz '2026-01-01 00:00:00Z' as at from range(25000) as t(i)", text)
 
     lines = text.getvalue().splitlines()
     assert lines[:2] == ["i,at", "0,2026-01-01T00:00:00.000000Z"]

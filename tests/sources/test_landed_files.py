@@ -12,7 +12,7 @@ import frazil
 from frazil import api
 from frazil.errors import HistoryChangedError
 from frazil.sources.debezium.landed import LostOffsetsError
-from frazil.sources.kinds import lost_landing, source_of
+from frazil.sources.kinds import landing_problem, source_of
 from frazil.sources.landed_files import LANDED, forget_lost, lost_files, note_landed
 from frazil.sources.ledger import KnownFile, Ledger
 from frazil.sources.postgres.errors import SlotLostError
@@ -95,12 +95,12 @@ def test_messages_of_a_topic_are_missed_unless_other_files_have_them(tmp_path: P
         source_of(table).find_new(tmp_path, Ledger())
 
     assert (caught.value.hint or "").endswith(f"touch 'landing/s.t/id-x/000000/{names[0]}'")
-    error = lost_landing(pipeline, table, [], names[1:])
+    error = landing_problem(pipeline, table, [], names[1:])
     assert (error and error.code) == "FZ707", "status and doctor ask this"
     (place / names[2]).unlink()
     (place / f"{2:020}-{9:020}.jsonl").touch()
     taken = ledger([f"landing/s.t/id-x/000000/{names[0]}"])
-    assert lost_landing(pipeline, table, taken.files, []) is None, "the last offsets were landed again, with more"
+    assert landing_problem(pipeline, table, taken.files, []) is None, "the last offsets were landed again, with more"
 
 
 def test_records_of_an_audit_log_are_missed(tmp_path: Path) -> None:

@@ -77,8 +77,8 @@ def test_bytes_are_shown_as_text_whatever_they_are(raw: bytes | None, text: str 
 
 
 def test_a_nested_type_is_refused_by_spark_3_5_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert older_spark.is_older() or "variant" in exact("t", "array<int>")
-    monkeypatch.setattr(cast_nested, "is_older", lambda: True)
+    assert older_spark.is_older_spark() or "variant" in exact("t", "array<int>")
+    monkeypatch.setattr(cast_nested, "is_older_spark", lambda: True)
 
     with pytest.raises(SessionError, match="type array<int> needs VARIANT") as refused:
         exact("t", "array<int>")

@@ -8,7 +8,7 @@ from tests.spec.declared import CURRENT, DAY, HEADERLESS, HISTORY, ID, NAME, PAR
 from frazil.bronze.record import PREFIX
 from frazil.errors import DeclarationProblems
 from frazil.spec import contract
-from frazil.spec.check.check import check, problems
+from frazil.spec.check.check import check_declaration, problems
 
 
 def test_a_right_pipeline_has_no_problems() -> None:
@@ -20,14 +20,14 @@ def test_a_right_pipeline_has_no_problems() -> None:
         gold=[{"name": "host_count", "sql": "select count(*) as n from {{ hosts }}"}],
     )
 
-    check(everything)
+    check_declaration(everything)
 
     assert problems(everything) == []
 
 
 def test_check_raises_all_problems_together() -> None:
     with pytest.raises(DeclarationProblems) as caught:
-        check(pipeline(table(name="Hosts", keys=["idd"])))
+        check_declaration(pipeline(table(name="Hosts", keys=["idd"])))
 
     assert caught.value.problems == (
         "name 'Hosts' is not 1 to 128 of a-z, 0-9 and _; 'hosts' would do",

@@ -14,7 +14,7 @@ from frazil.spec.notebook import html_lines, html_table, html_text
         (7, "7"),
         ("<img src=x onerror=alert(1)>", "&lt;img src=x onerror=alert(1)&gt;"),
         ("\"'&", "&quot;&#x27;&amp;"),
-        ("a\u202eb\u200b\x00", "a⟨U+202E⟩b⟨U+200B⟩⟨U+0000⟩"),
+        ("a\u202eb\u200b\x00", "a⟦U+202E⟧b⟦U+200B⟧⟦U+0000⟧"),
         ("two\nlines", "two\nlines"),
         ("né", "né"),
         ("x" * 501, "x" * 499 + "…"),

@@ -197,7 +197,7 @@ def validate(declaration: Declaration) -> Validation:
     from frazil.errors import DeclarationProblems
     from frazil.plan.names import name_problems
     from frazil.serve.schema import known_sources
-    from frazil.spec.check.check import check as check_declaration
+    from frazil.spec.check.check import check_declaration
 
     pipeline = load(declaration)
     check_declaration(pipeline)

@@ -228,7 +228,7 @@ def write_csv(
     as_of: str | None = None,
     is_guarded: bool = False,
 ) -> None:
-    """Write the rows of a query as CSV, see :func:`frazil.serve.query.export.write_csv`.
+    """Write the rows of a query as CSV, see :func:`frazil.serve.query.export.export_csv`.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
@@ -238,7 +238,7 @@ def write_csv(
         as_of: as for :func:`query`.
         is_guarded: put an apostrophe before texts that a spreadsheet would run as formulas.
     """
-    from frazil.serve.query.export import write_csv as write
+    from frazil.serve.query.export import export_csv as write
 
     write(load(declaration), sql, text, limit=limit, as_of=as_of, is_guarded=is_guarded)
 

@@ -75,7 +75,7 @@ def plan(declaration: Declaration, *, select: Words = (), rebuild: bool = False)
 def _plan(pipeline: Pipeline, select: Words, uncaptured: Mapping[str, FrazilError], *, rebuild: bool) -> Plan:
     from frazil.plan.plan import Plan
     from frazil.serve.tables.state import state
-    from frazil.spec.check.check import check as check_declaration
+    from frazil.spec.check.check import check_declaration
 
     check_declaration(pipeline)
     chosen = selection(pipeline, select)
@@ -260,7 +260,7 @@ def capture(
     from frazil.interop.live.server import served
     from frazil.interop.notify.notify import notified_capture, notified_following
     from frazil.runner.capture import capture as follow
-    from frazil.spec.check.check import check as check_declaration
+    from frazil.spec.check.check import check_declaration
 
     pipeline = load(declaration)
     check_declaration(pipeline)
@@ -296,7 +296,7 @@ def reload(declaration: Declaration, tables: Words, *, listener: Listener | None
         SlotLostError: the slot is lost, and other tables of it would miss changes.
     """
     from frazil.runner.capture import reload as reload_tables
-    from frazil.spec.check.check import check as check_declaration
+    from frazil.spec.check.check import check_declaration
     from frazil.spec.sql.select import words
 
     pipeline = load(declaration)

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import duckdb
 
-from frazil.duck.sql import literal
+from frazil.duck.sql import duck_literal
 from frazil.errors import SetupError
 from frazil.host.scratch import spill_folder
 from frazil.iceberg.damage import folder_addresses
@@ -92,7 +92,7 @@ def open_database(settings: Mapping[str, str], located: Located) -> duckdb.DuckD
     for name in (*(("httpfs",) if stores else ()), *_EXTENSIONS):
         path = _extension(name)
         try:
-            connection.execute(f"LOAD {literal(f'{path}')}")
+            connection.execute(f"LOAD {duck_literal(f'{path}')}")
         except duckdb.Error as error:
             raise ReaderError(
                 f"DuckDB {duckdb.__version__} does not load its extension {name}: {error}",
@@ -112,7 +112,7 @@ def open_database(settings: Mapping[str, str], located: Located) -> duckdb.DuckD
 def confine(connection: duckdb.DuckDBPyConnection, located: Located) -> None:
     """Close everything but the folders of the given tables to later statements, and all settings."""
     folders = sorted({folder for location in located.values() for folder in folder_addresses(location)})
-    connection.execute(f"SET allowed_directories = [{', '.join(map(literal, folders))}]")
+    connection.execute(f"SET allowed_directories = [{', '.join(map(duck_literal, folders))}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
 

@@ -8,7 +8,7 @@ def identifier(*parts: str) -> str:
     return ".".join('"' + part.replace('"', '""') + '"' for part in parts)
 
 
-def literal(text: str) -> str:
+def duck_literal(text: str) -> str:
     """Write a text as a string literal of DuckDB."""
     return "'" + text.replace("'", "''") + "'"
 
@@ -16,4 +16,4 @@ def literal(text: str) -> str:
 def scan(location: str, snapshot: int | None = None) -> str:
     """Write a table as DuckDB reads it: its rows are those of exactly this metadata file, or of an older snapshot."""
     older = "" if snapshot is None else f", snapshot_from_id => {snapshot}"
-    return f"iceberg_scan({literal(location)}{older})"
+    return f"iceberg_scan({duck_literal(location)}{older})"

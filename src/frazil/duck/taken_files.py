@@ -9,7 +9,7 @@ from frazil.catalog.catalogs import NoLakeError, catalog_reader
 from frazil.catalog.store_conf import lake_address
 from frazil.catalog.warehouse import verify_catalog
 from frazil.duck.database import connect
-from frazil.duck.sql import literal, scan
+from frazil.duck.sql import duck_literal, scan
 from frazil.iceberg.damage import DamagedTableError
 from frazil.iceberg.file_integrity import damage_of
 from frazil.iceberg.metadata import read_metadata
@@ -62,5 +62,5 @@ def _paths(bronze: str) -> list[str]:
     if not isinstance(bronze, StoreAddress) and (damage := damage_of(metadata)):
         raise damage
     with connect({("", ""): bronze}) as database:
-        sql = f"SELECT {r.FILE} FROM {scan(bronze)} WHERE {r.KIND} = {literal(r.LEDGER_ROW)}"
+        sql = f"SELECT {r.FILE} FROM {scan(bronze)} WHERE {r.KIND} = {duck_literal(r.LEDGER_ROW)}"
         return [path for (path,) in database.execute(sql).fetchall()]

@@ -20,7 +20,7 @@ from frazil.runner.batch.erased import find_erased
 from frazil.runner.sessions import interruptibly, table_session
 from frazil.runner.upkeep.purge import Purged, purge
 from frazil.spark.gateway import hold
-from frazil.spec.check.check import check
+from frazil.spec.check.check import check_declaration
 from frazil.spec.sql.names import quote
 from frazil.spec.sql.select import source_table
 from frazil.storage.files import address_of, storage_of
@@ -219,7 +219,7 @@ def _source_files(job: EraseJob, holding: Iterable[str], cleared: Collection[str
 
 @contextmanager
 def _context(pipeline: Pipeline, spark: SparkSession, wanted: Wanted) -> Iterator[TableRun]:
-    check(pipeline)
+    check_declaration(pipeline)
     table = source_table(pipeline, wanted.table)
     if not wanted.keys and wanted.where is None:
         raise EraseError("a key or a condition is missing", hint="--key KEY, --keys-from FILE or --where SQL")

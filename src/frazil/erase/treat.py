@@ -28,7 +28,7 @@ from frazil.runner.sessions import interruptibly, table_session
 from frazil.runner.table_steps import do_table
 from frazil.runner.upkeep.purge import Purged, purge
 from frazil.silver.baseline import BASELINE
-from frazil.spec.check.check import check
+from frazil.spec.check.check import check_declaration
 from frazil.spec.contract import final_names
 from frazil.spec.pii import HMAC, TREATED, TREATING, clear_fields, declared_pii, treated_fields
 from frazil.spec.sql.names import literal, quote
@@ -253,6 +253,6 @@ def _records(context: TableRun) -> int:
 
 @contextmanager
 def _context(pipeline: Pipeline, spark: SparkSession, table: str) -> Iterator[TableRun]:
-    check(pipeline)
+    check_declaration(pipeline)
     with table_session(pipeline, source_table(pipeline, table), spark) as context:
         yield context

@@ -9,8 +9,8 @@ from frazil.marts.current import hard, soft
 from frazil.marts.fold import alone, fill, newest
 from frazil.marts.fold_spec import columns_of
 from frazil.marts.history import BASE, open_versions, versions
-from frazil.marts.late import is_incomplete
-from frazil.marts.query import query
+from frazil.marts.late import incomplete_sql
+from frazil.marts.query import query_frames
 from frazil.spec import Current, History
 
 if TYPE_CHECKING:
@@ -61,11 +61,11 @@ def single_change_rows(
 
 def multi_change_keys(changes: DataFrame, spec: FoldSpec) -> DataFrame:
     """Return the keys with more than one change, or with a change that does not carry every column."""
-    return query(
+    return query_frames(
         f"""
         SELECT {columns_of(spec.keys)} FROM frazil_changes
         GROUP BY {columns_of(spec.keys)}
-        HAVING count(*) > 1{f" OR bool_or{is_incomplete(spec)}" if spec.fills else ""}""",
+        HAVING count(*) > 1{f" OR bool_or{incomplete_sql(spec)}" if spec.fills else ""}""",
         frazil_changes=changes,
     )
 

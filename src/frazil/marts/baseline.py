@@ -8,7 +8,7 @@ from frazil.bronze import record as r
 from frazil.marts.fold import fill
 from frazil.marts.fold_spec import EVENT_TIME, IS_UPSERT, columns_of, order
 from frazil.marts.layout import fold_spec
-from frazil.marts.query import query
+from frazil.marts.query import query_frames
 from frazil.silver.baseline import Served
 from frazil.spec import Current, History
 from frazil.spec.sql.names import literal, quote
@@ -99,7 +99,7 @@ def _with_places(changes: DataFrame, spec: FoldSpec, before: str | None) -> Data
         latest = f"greatest({EVENT_TIME}, {r.SOURCE_TIME})"
         is_newer = f"{latest} >= CAST({literal(before)} AS timestamp)"
         against = f"{against} OR lag({latest}) OVER {by_key} > {EVENT_TIME} OR {is_newer}"
-    told = query(
+    told = query_frames(
         f"""
         SELECT *, _cdc_is_move OR (_cdc_is_last AND {_ODD}) AS {_TELLS}
         FROM (
@@ -129,7 +129,7 @@ def _kept(
         # A key with further kept changes also keeps its last change, whatever its class.
         kept = [f"{_LAST} AND {IS_UPSERT}", *([_TELLS, f"{_LAST} AND _cdc_has_more"] if moves else [])]
         more = f", max({_TELLS}) OVER (PARTITION BY {keys}) AS _cdc_has_more" if moves else ""
-        return query(
+        return query_frames(
             f"""
             SELECT {", ".join(shown)} FROM (
                 SELECT *, lead(true) OVER (PARTITION BY {keys} ORDER BY _cdc_order) IS NULL AS {_LAST}{more}
@@ -144,7 +144,7 @@ def _kept(
         kept += [f"{_STANDS} AND (_cdc_begins_{number} OR _cdc_ends_{number})", _is_last_known(number)]
     # Among several upserts at one event time the last in order counts: it must be kept so that no other replaces it.
     kept_of_time = f"max(_cdc_kept) OVER (PARTITION BY {keys}, {EVENT_TIME})"
-    return query(
+    return query_frames(
         f"""
         WITH {_numbered(spec)}, {_joined(spec, served)}
         SELECT {", ".join(shown)} FROM (

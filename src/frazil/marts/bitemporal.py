@@ -14,7 +14,7 @@ from frazil.bronze import record as r
 from frazil.marts.fold import fill
 from frazil.marts.fold_spec import EVENT_TIME, IS_UPSERT, columns_of, same
 from frazil.marts.history import BASE, versions
-from frazil.marts.query import query
+from frazil.marts.query import query_frames
 from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def known_times(arrivals: DataFrame) -> DataFrame:
     Returns:
         One row a batch: ``_cdc_as_of`` and ``_cdc_known_at``.
     """
-    return query(
+    return query_frames(
         f"""
         SELECT {r.BATCH} AS {AS_OF}, max(_cdc_at) OVER (ORDER BY {r.BATCH}) AS {KNOWN_AT}
         FROM (SELECT {r.BATCH}, max({r.ARRIVED_AT}) AS _cdc_at FROM frazil_arrivals GROUP BY {r.BATCH})""",
@@ -71,7 +71,7 @@ def known_versions(
     Cost: a join of each batch of a key after ``after`` with the changes of the key, a fold and a sort.
     """
     keys, is_same = columns_of(spec.keys), same(spec.keys, "c", "b")
-    beliefs = query(
+    beliefs = query_frames(
         f"""
         SELECT *, row_number() OVER by_key AS _cdc_number, lead({KNOWN_AT}) OVER by_key AS _cdc_next_at
         FROM (SELECT DISTINCT {keys}, {r.BATCH} AS {AS_OF} FROM frazil_changes WHERE {r.BATCH} > {int(after)})
@@ -80,7 +80,7 @@ def known_versions(
         frazil_changes=changes,
         frazil_times=times,
     )
-    crossed = query(
+    crossed = query_frames(
         f"""
         SELECT c.*, b.{AS_OF} FROM frazil_changes AS c JOIN frazil_beliefs AS b
         ON {is_same} AND c.{r.BATCH} <= b.{AS_OF}""",
@@ -91,7 +91,7 @@ def known_versions(
     whole = fill(crossed, parted) if spec.fills else crossed
     made = versions(whole.selectExpr("*", f"false AS {BASE}"), parted, deletes)
     shown = columns_of((*spec.columns, "valid_from", "valid_to", "is_deleted", r.POSITION, r.ROW), "c")
-    known = query(
+    known = query_frames(
         f"""
         SELECT {shown}, b._cdc_number, b.{KNOWN_AT}, b._cdc_next_at
         FROM frazil_made AS c JOIN frazil_beliefs AS b ON {is_same} AND c.{AS_OF} = b.{AS_OF}""",
@@ -100,7 +100,7 @@ def known_versions(
     )
     if held is None:
         return _rows(known, spec)
-    before = query(
+    before = query_frames(
         f"""
         SELECT {shown}, 0 AS _cdc_number, c.known_from AS {KNOWN_AT}, b.{KNOWN_AT} AS _cdc_next_at
         FROM frazil_held AS c JOIN frazil_beliefs AS b ON {is_same} AND b._cdc_number = 1
@@ -125,7 +125,7 @@ def known_open_versions(changes: DataFrame, times: DataFrame, spec: FoldSpec) ->
 
     Cost: narrow; the times are broadcast.
     """
-    return query(
+    return query_frames(
         f"""
         SELECT /*+ BROADCAST(b) */
             {columns_of(spec.columns, "c")},
@@ -154,7 +154,7 @@ def _rows(known: DataFrame, spec: FoldSpec) -> DataFrame:
     begin = f"{columns_of((*spec.keys, 'valid_from'))}, {empty}"
     by_version = f"PARTITION BY {begin}, _cdc_twin ORDER BY _cdc_number"
     twins = f"PARTITION BY {begin}, _cdc_number ORDER BY {columns_of((r.POSITION, r.ROW))}"
-    return query(
+    return query_frames(
         f"""
         SELECT {columns_of(spec.columns)}, valid_from, valid_to, valid_to IS NULL AND known_to IS NULL AS is_current,
             is_deleted, known_from, known_to, {columns_of((r.POSITION, r.ROW))}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
 from frazil.marts.fold_spec import EVENT_TIME, IS_UPSERT, columns_of, order, same
-from frazil.marts.query import query
+from frazil.marts.query import query_frames
 from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def compared(before: DataFrame, after: DataFrame, spec: FoldSpec) -> DataFrame:
 
     Cost: one shuffle of both.
     """
-    return query(
+    return query_frames(
         f"""
         SELECT
             count_if(_cdc_before IS NULL) AS inserted,
@@ -86,7 +86,7 @@ def compared(before: DataFrame, after: DataFrame, spec: FoldSpec) -> DataFrame:
     )
 
 
-def late_changes(changes: DataFrame, spec: FoldSpec, *, after: int) -> DataFrame:
+def late_rows(changes: DataFrame, spec: FoldSpec, *, after: int) -> DataFrame:
     """Count the changes after a batch that are not newer than the newest earlier change of their key.
 
     Args:
@@ -100,7 +100,7 @@ def late_changes(changes: DataFrame, spec: FoldSpec, *, after: int) -> DataFrame
     Cost: one shuffle on the keys, of the order columns.
     """
     order, is_new = f"struct({columns_of(spec.order_columns)})", f"{r.BATCH} > {int(after)}"
-    return query(
+    return query_frames(
         f"""
         SELECT count_if(_cdc_is_new AND _cdc_order <= _cdc_held) AS late
         FROM (
@@ -128,7 +128,7 @@ def untimed_deletes(changes: DataFrame, spec: FoldSpec, condition: str) -> DataF
     Cost: a scan of the changes against a broadcast of the keys, and a sort of those of the keys.
     """
     keys, untimed = columns_of(spec.keys), f"NOT ({IS_UPSERT}) AND {r.SOURCE_TIME} IS NULL AND {condition}"
-    return query(
+    return query_frames(
         f"""
         SELECT count_if({untimed} AND _cdc_told IS NOT NULL AND coalesce({EVENT_TIME} <= _cdc_told._cdc_at, true))
             AS untimed

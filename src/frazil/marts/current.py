@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from frazil.bronze import record as r
 from frazil.marts.fold import NEWEST, VALUES
 from frazil.marts.fold_spec import EVENT_TIME, columns_of, same, time_of_delete, told_time
-from frazil.marts.query import query
+from frazil.marts.query import query_frames
 from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def states(folded: DataFrame, spec: FoldSpec, deletes: Literal["hard", "soft"]) 
         flags = f"{dies} AS is_deleted, CASE WHEN {dies} THEN {at} END AS deleted_at,"
         times = f", {columns_of(TIMES, NEWEST)}"
         stands = f"{VALUES} IS NOT NULL"
-    return query(
+    return query_frames(
         f"""
         SELECT
             {", ".join(quote(name) if name in spec.keys else columns_of((name,), VALUES) for name in spec.columns)},
@@ -95,7 +95,7 @@ def last_known(target: DataFrame, dead: DataFrame, spec: FoldSpec) -> DataFrame:
     Cost: a scan of the table against a broadcast.
     """
     at = time_of_delete(told_time(spec, "t"), "d")
-    return query(
+    return query_frames(
         f"""
         SELECT /*+ BROADCAST(d) */
             {columns_of(spec.columns, "t")}, d.is_deleted, {at} AS deleted_at,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from frazil.bronze import record as r
 from frazil.marts import late
 from frazil.marts.fold_spec import EVENT_TIME, IS_UPSERT, columns_of, order
-from frazil.marts.query import query
+from frazil.marts.query import query_frames
 from frazil.spec.sql.names import literal, quote
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def newest(changes: DataFrame, spec: FoldSpec, *also: str) -> DataFrame:
         f"max_by(struct({columns_of(spec.columns)}), {order_of_values}) AS {VALUES}",
         *also,
     ]
-    return query(
+    return query_frames(
         f"""
         SELECT {columns_of(spec.keys)}, {", ".join(aggregates)}
         FROM (SELECT *, {order(spec)} AS _cdc_order FROM frazil_changes)
@@ -83,7 +83,7 @@ def fill(changes: DataFrame, spec: FoldSpec) -> DataFrame:
     filled = [quote(name) if name in fixed else _in_force(name, spec) for name in spec.columns]
     kept = [quote(name) for name in changes.columns if name not in {*spec.columns, r.KNOWN}]
     rows = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
-    return query(
+    return query_frames(
         f"""
         SELECT {", ".join([*filled, *kept])}, CAST(NULL AS array<string>) AS {r.KNOWN}
         FROM (
@@ -107,7 +107,7 @@ def fill_from(changes: DataFrame, living: DataFrame, spec: FoldSpec) -> DataFram
     Cost: for the keys of incomplete changes, a scan of the mart against a broadcast, and a shuffle and sort of their
         changes.
     """
-    lacking = changes.where(late.is_incomplete(spec)).select(*map(quote, spec.keys))
+    lacking = changes.where(late.incomplete_sql(spec)).select(*map(quote, spec.keys))
     some, others = (late.filter_keys(changes, lacking, spec.keys, among=among) for among in (True, False))
     columns = [*map(quote, spec.columns), r.POSITION, r.ROW, f"{literal(r.UPSERT)} AS {r.CLASS}"]
     held = late.filter_keys(living, lacking, spec.keys).selectExpr(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from frazil.bronze import record as r
 from frazil.marts.fold import fill
 from frazil.marts.fold_spec import EVENT_TIME, IS_UPSERT, columns_of, order, time_of_delete, told_time
-from frazil.marts.query import query
+from frazil.marts.query import query_frames
 from frazil.spec.sql.names import literal, quote
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def versions(changes: DataFrame, spec: FoldSpec, deletes: Literal["close", "mark
         at = "CASE WHEN _cdc_upsert THEN _cdc_order ELSE _cdc_start._cdc_order END"
         is_deleted = "NOT _cdc_upsert"
     apart = "".join(f", {quote(name)}" for name in spec.apart)
-    return query(
+    return query_frames(
         f"""
         WITH {_standing_sql(spec)}, {_ended_sql(spec)}
         SELECT
@@ -177,7 +177,7 @@ def open_versions(changes: DataFrame, spec: FoldSpec) -> DataFrame:
 
     Cost: narrow, no shuffle.
     """
-    return query(
+    return query_frames(
         f"""
         SELECT
             {columns_of(spec.columns)},

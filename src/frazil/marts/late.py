@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
 from frazil.marts.fold_spec import EVENT_TIME, IS_UPSERT, columns_of, same
-from frazil.marts.query import query
+from frazil.marts.query import query_frames
 from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def target_rows(target: DataFrame, touched: DataFrame, spec: FoldSpec, *also: st
     Cost: one scan of the named columns of the target, against a broadcast.
     """
     columns = [f"true AS {IN_TARGET}", f"{lives} AS {LIVED}", *also]
-    return query(
+    return query_frames(
         f"""
         SELECT /*+ BROADCAST(k) */ {columns_of(spec.keys)}, {", ".join(columns)}
         FROM frazil_target AS t LEFT SEMI JOIN frazil_touched AS k ON {same(spec.keys, "t", "k")}""",
@@ -77,7 +77,7 @@ def tombstones(deletes: DataFrame, touched: DataFrame, spec: FoldSpec, *, in_one
         ended a version after that time, unless the version began later.
     """
     hints = "COALESCE(1), BROADCAST(k)" if in_one_task else "BROADCAST(k)"
-    return query(
+    return query_frames(
         f"""
         SELECT
             {columns_of(spec.keys)},
@@ -105,7 +105,7 @@ def with_prior_order(new: DataFrame, held: DataFrame, dead: DataFrame, spec: Fol
     Returns:
         n rows: those of ``new`` with ``_cdc_held`` and ``_cdc_held_time``, the greater of both sides or NULL.
     """
-    return query(
+    return query_frames(
         f"""
         SELECT /*+ BROADCAST(h, d) */
             n.*,
@@ -131,7 +131,7 @@ def match_target(folded: DataFrame, found: DataFrame, spec: FoldSpec) -> DataFra
     Returns:
         n rows: those of ``folded`` with ``_cdc_in_target`` and ``_cdc_lived``.
     """
-    return query(
+    return query_frames(
         f"""
         SELECT /*+ BROADCAST(f) */
             n.*, f.{IN_TARGET} IS NOT NULL AS {IN_TARGET}, coalesce(f.{LIVED}, false) AS {LIVED}
@@ -161,7 +161,7 @@ def is_not_after(spec: FoldSpec, newest_time: int | None) -> str:
     return f"({known} AND coalesce({EVENT_TIME} <= timestamp_micros({newest_time}), true))"
 
 
-def is_incomplete(spec: FoldSpec) -> str:
+def incomplete_sql(spec: FoldSpec) -> str:
     """Write the condition that an upsert does not carry every column, so that older changes fill it."""
     oldest = max(spec.since.values(), default=0)
     return f"({IS_UPSERT} AND ({r.KNOWN} IS NOT NULL OR {r.BATCH} < {oldest}))"
@@ -176,7 +176,7 @@ def filter_keys(changes: DataFrame, keys: DataFrame, names: Sequence[str], *, am
         names: the key columns.
         among: False keeps the other rows instead.
     """
-    return query(
+    return query_frames(
         f"""
         SELECT /*+ BROADCAST(k) */ t.* FROM frazil_all AS t
         LEFT {"SEMI" if among else "ANTI"} JOIN frazil_some AS k ON {same(names, "t", "k")}""",

@@ -13,7 +13,7 @@ _VIEWS: Final = Lock()
 """Held while views are created and the query is analyzed: marts of one session share its views."""
 
 
-def query(select: str, **rows: DataFrame) -> DataFrame:
+def query_frames(select: str, **rows: DataFrame) -> DataFrame:
     """Run a SELECT over rows.
 
     Args:

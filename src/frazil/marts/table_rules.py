@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from frazil.bronze import record as r
 from frazil.marts.fold_spec import columns_of, same
 from frazil.marts.late import filter_keys
-from frazil.marts.query import query
+from frazil.marts.query import query_frames
 from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def sharing_rows(rows: LeftRows, columns: Sequence[str]) -> DataFrame:
     """
     names, known = columns_of(columns), _known(columns)
     if rows.is_whole:
-        return query(
+        return query_frames(
             f"""
             SELECT coalesce(sum(_cdc_rows), 0) AS {BROKEN}, min(_cdc_place) AS {FIRST} FROM (
                 SELECT count(*) AS _cdc_rows, min({_PLACE}) AS _cdc_place FROM frazil_new
@@ -77,7 +77,7 @@ def sharing_rows(rows: LeftRows, columns: Sequence[str]) -> DataFrame:
     found = _hits(rows, columns)
     if rows.replaced is not None:
         found = filter_keys(found, rows.replaced, rows.keys, among=False).unionByName(_repeats(rows, columns))
-    return query(
+    return query_frames(
         f"""
         SELECT count(DISTINCT CASE WHEN _cdc_same THEN _cdc_new END) AS {BROKEN},
                min(CASE WHEN _cdc_same THEN _cdc_place END) AS {FIRST} FROM frazil_hits""",
@@ -97,7 +97,7 @@ def _hits(rows: LeftRows, columns: Sequence[str]) -> DataFrame:
     new = rows.new.where(_known(columns)).selectExpr(
         *(f"{cast} AS {quote(name)}" for name, cast in wider.items()), f"{_PLACE} AS _cdc_place"
     )
-    return query(
+    return query_frames(
         f"""
         SELECT /*+ BROADCAST(c) */ {columns_of(rows.keys, "t")}, struct({columns_of(rows.keys, "c")}) AS _cdc_new,
             c._cdc_place, {same(columns, "t", "c")} AS _cdc_same
@@ -115,7 +115,7 @@ def _repeats(rows: LeftRows, columns: Sequence[str]) -> DataFrame:
     names = columns_of(columns)
     types = {name.lower(): kind for name, kind in rows.all.dtypes}
     keys = ", ".join(f"CAST({quote(name)} AS {types[name.lower()]}) AS {quote(name)}" for name in rows.keys)
-    return query(
+    return query_frames(
         f"""
         SELECT {keys}, struct({keys}) AS _cdc_new, {_PLACE} AS _cdc_place, true AS _cdc_same FROM frazil_new AS t
         LEFT SEMI JOIN (
@@ -147,7 +147,7 @@ def dangling_rows(rows: LeftRows, columns: Sequence[str], others: DataFrame, fie
             f"LEFT SEMI JOIN candidates AS c ON {refers})"
         )
     hint = "" if rows.is_whole else "/*+ BROADCAST(o) */ "
-    return query(
+    return query_frames(
         f"""
         WITH candidates AS (
             SELECT {columns_of(columns)}, count(*) AS _cdc_rows, min({_PLACE}) AS _cdc_place FROM frazil_new

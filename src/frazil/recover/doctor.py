@@ -36,7 +36,7 @@ from frazil.iceberg.damage import DamagedTableError, local_path
 from frazil.iceberg.file_integrity import damage_of
 from frazil.iceberg.metadata import read_metadata
 from frazil.sources.capture import Answers
-from frazil.sources.kinds import captures_of, lost_landing, source_of
+from frazil.sources.kinds import captures_of, landing_problem, source_of
 from frazil.spark.jars import default_jars, is_ready, jar_folder, jars_for
 from frazil.spark.java import find_java
 from frazil.spec import EmbeddedCatalog
@@ -292,7 +292,7 @@ def _lost_landings(pipeline: Pipeline, captures: Sequence[Capture]) -> Iterator[
             landed = [file.path for file in source_of(table).list(pipeline.folder).files]
         except FrazilError:
             continue
-        if (error := lost_landing(pipeline, table, taken.get(table.name, ()), landed)) is not None:
+        if (error := landing_problem(pipeline, table, taken.get(table.name, ()), landed)) is not None:
             detail = f"[{error.code}] {error.message}"
             yield Diagnosis(what=f"landing of {table.name}", ok=False, detail=detail, hint=error.hint)
 

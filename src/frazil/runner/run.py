@@ -23,7 +23,7 @@ from frazil.runner.table_run import TableRun
 from frazil.runner.table_steps import do_table
 from frazil.runner.upkeep.maintain import maintain_due
 from frazil.spark.session import adopt, refuse_connect, spark_session
-from frazil.spec.check.check import check
+from frazil.spec.check.check import check_declaration
 from frazil.spec.sql.references import referenced_first
 from frazil.spec.sql.select import selected
 from frazil.steps import RefreshGold
@@ -77,7 +77,7 @@ def run(
         FrazilError: a problem with the declaration, the machine, the catalog or the lock, raised before any write.
         KeyboardInterrupt: Ctrl-C; the jobs of this run are cancelled, and the session stays usable.
     """
-    check(pipeline)
+    check_declaration(pipeline)
     if plan is not None and plan.pipeline != pipeline:
         raise OutdatedPlanError("the declaration was changed")
     began = time.monotonic()

@@ -294,9 +294,9 @@ class _Lake:
 
 def _lost(pipeline: Pipeline, table: Table, taken: Collection[str], landed: Collection[str]) -> str | None:
     """Return why the landing files are not those that the lake goes on from; None where they are."""
-    from frazil.sources.kinds import lost_landing  # noqa: PLC0415 - as above
+    from frazil.sources.kinds import landing_problem  # noqa: PLC0415 - as above
 
-    error = lost_landing(pipeline, table, taken, landed)
+    error = landing_problem(pipeline, table, taken, landed)
     return None if error is None else f"[{error.code}] {error.message}; {error.hint}"
 
 

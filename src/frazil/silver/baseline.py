@@ -92,7 +92,7 @@ def kept_baseline(bookmark: Mapping[str, Any]) -> dict[str, Any]:
     return {BASELINE: bookmark[BASELINE]} if BASELINE in bookmark else {}
 
 
-def is_older(contract: Contract, baseline: Baseline) -> str:
+def is_before_sql(contract: Contract, baseline: Baseline) -> str:
     """Write the condition that a change is folded into a baseline.
 
     A delete without its own sequence is never folded: a later change can still alter the sequence that it takes.
@@ -116,7 +116,7 @@ def came_too_late(contract: Contract, baseline: Baseline) -> str:
     A truncate before a folded change is too late, because it would delete that change. A history is cut by time: if the
     horizon is a place, a change after that place with a time before the horizon is too late as well.
     """
-    older = is_older(contract, baseline)
+    older = is_before_sql(contract, baseline)
     if baseline.by_place:
         if not baseline.served.tracked or contract.event_time is None:
             return older

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _NO_BATCH = 0
 
 
-def batches(rows: DataFrame, after: int, upto: int) -> DataFrame:
+def rows_of_batches(rows: DataFrame, after: int, upto: int) -> DataFrame:
     """Keep the rows of batches ``after < batch <= upto``; files of other batches are not opened.
 
     Args:

@@ -20,7 +20,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from frazil.errors import SessionError
-from frazil.older_spark import is_older
+from frazil.older_spark import is_older_spark
 from frazil.spec.model.nested import ARRAY, inner_of, is_nested, outer_of, struct_fields
 from frazil.spec.sql.names import literal, quote
 
@@ -59,7 +59,7 @@ class NestedCast:
         return self._let(self._parsed(text, kind), lambda json: self._left_out(json, kind, literal("")))
 
     def _parsed(self, text: str, kind: str) -> str:
-        if is_older():
+        if is_older_spark():
             raise SessionError(
                 f"a column of type {kind} needs VARIANT, which Spark 3.5 does not have",
                 hint="run it with Spark 4, or declare the column as string",

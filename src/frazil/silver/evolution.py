@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.errors import SchemaError
 from frazil.spec.amount import counted
-from frazil.spec.contract import added_columns, declared, final_names, is_closed, on_new_column
+from frazil.spec.contract import added_columns, declared_columns, final_names, is_closed, on_new_column
 from frazil.spec.model.types import type_after
 from frazil.spec.sql.sql import fields_of
 
@@ -75,7 +75,7 @@ def evolved(table: Table, bronze: Mapping[str, Any], silver: Mapping[str, Any], 
     since = {name.lower(): batch for name, batch in bronze.get("since", {}).items()}
     known = {name.lower() for name in bronze.get("fields", {}) if not table.source.is_bookkeeping(name)}
     coming = {name.lower() for name in offered if not table.source.is_bookkeeping(name)} - known
-    columns = declared(table).values()
+    columns = declared_columns(table).values()
     own = {column.name.lower() for column in columns}
     came = {*_called_now(table, bronze.get("later", ())), *since} & (known | coming)
     read = {name.lower() for column in columns if column.expr is not None for name in fields_of(column.expr)}
@@ -210,7 +210,7 @@ def _types(table: Table, file: NewFile) -> dict[str, str]:
 
 def _used(table: Table, fields: Mapping[str, str], now: Evolved) -> set[str]:
     """Return the fields of columns without an expression."""
-    own = {column.name.lower() for column in declared(table).values() if column.expr is None}
+    own = {column.name.lower() for column in declared_columns(table).values() if column.expr is None}
     rest = {name for name in fields if name not in now.left_out and not table.source.is_bookkeeping(name)}
     return (own & fields.keys()) | rest
 

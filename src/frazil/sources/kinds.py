@@ -115,7 +115,7 @@ def source_of(table: Table) -> Source:
     return KINDS[table.source.kind](table)
 
 
-def lost_landing(
+def landing_problem(
     pipeline: Pipeline, table: Table, taken: Collection[str], landed: Collection[str]
 ) -> FrazilError | None:
     """Return why the landing files of a table are not those that the lake goes on from; None where they are.

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame
 
-from frazil.older_spark import is_older
+from frazil.older_spark import is_older_spark
 from frazil.spec.sql.names import literal, quote
 
 if TYPE_CHECKING:
@@ -36,13 +36,13 @@ def java_class(spark: SparkSession, name: str) -> Any:
 
 def sql_class(name: str) -> str:
     """Return the full name of a Spark SQL class, in Spark 4 of its classic version (not that of Connect)."""
-    return f"org.apache.spark.sql.{'' if is_older() else 'classic.'}{name}"
+    return f"org.apache.spark.sql.{'' if is_older_spark() else 'classic.'}{name}"
 
 
 def settings_in_java(spark: SparkSession) -> Any:
     """Return the settings of a session, as a Java map."""
     settings = spark._jsparkSession.conf()  # noqa: SLF001
-    if not is_older():
+    if not is_older_spark():
         return settings.getAllAsJava()
     return java_class(spark, "scala.collection.JavaConverters").mapAsJavaMapConverter(settings.getAll()).asJava()
 
@@ -50,12 +50,12 @@ def settings_in_java(spark: SparkSession) -> Any:
 def expression_of(spark: SparkSession, column: Column) -> Any:
     """Return Catalyst's expression of a column."""
     java: Any = column._jc  # noqa: SLF001
-    return java.expr() if is_older() else java_class(spark, sql_class("ExpressionUtils")).expression(java)
+    return java.expr() if is_older_spark() else java_class(spark, sql_class("ExpressionUtils")).expression(java)
 
 
 def column_of(spark: SparkSession, expression: Any) -> Column:
     """Return a column of Catalyst's expression."""
-    if is_older():
+    if is_older_spark():
         from pyspark.sql import Column  # noqa: PLC0415 - a class that cannot be made in Spark 4
 
         made: Any = Column

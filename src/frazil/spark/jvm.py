@@ -18,7 +18,7 @@ import pyspark
 
 from frazil.host.machine import default_heap_mib, keep_text, kept_folder
 from frazil.host.scratch import scratch
-from frazil.older_spark import is_older
+from frazil.older_spark import is_older_spark
 from frazil.spark.jars import jars_for, ready_jars
 from frazil.spark.java import find_java
 from frazil.spark.launch import launched
@@ -110,7 +110,7 @@ def start_java(
     }
     log = kept_folder("logs") / "spark.log"
     _begin_again(log)
-    if not is_older():
+    if not is_older_spark():
         # PySpark 4 loads pandas at its first call of Java; here it does so while Java starts.
         Thread(target=import_module, args=["pyspark.testing.utils"], daemon=True).start()
     return launched(place, launch, log, verbose=verbose)

@@ -49,7 +49,7 @@ def added_columns(mart: Mart) -> dict[str, str]:
             return {**times, "is_current": "boolean", "is_deleted": "boolean", **known}
 
 
-def declared(table: Table) -> dict[str, Column]:
+def declared_columns(table: Table) -> dict[str, Column]:
     """Return the declared columns by name, in order, followed by the source's own fields that order changes."""
     columns = {column.name: column for column in table.columns or () if column.name != REST}
     own = table.source.own_fields
@@ -119,7 +119,7 @@ def is_headerless(table: Table) -> bool:
 
 def layout(table: Table) -> tuple[str, ...] | None:
     """Return the fields of headerless files in order, without the op column; None if all files name their fields."""
-    own = tuple(name for name, column in declared(table).items() if column.expr is None)
+    own = tuple(name for name, column in declared_columns(table).items() if column.expr is None)
     fields: tuple[str, ...] | None = table.source.field_names(own)
     return fields
 

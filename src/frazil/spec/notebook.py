@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import unicodedata
+import re
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,8 +10,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _MAX_TEXT: Final = 500
-_HIDDEN: Final = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
-"""Kinds of characters that a page does not show, or that change how it shows others."""
+_HOSTILE: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ue000-\uf8ff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff\ud800-\udfff\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff\U000f0000-\U0010ffff]"
+)
+"""Characters that are invisible, change the direction of text, or cannot be encoded."""
 
 
 def html_table(names: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str = "") -> str:
@@ -42,11 +46,7 @@ def html_text(value: Any) -> str:
 
 
 def visible(text: str) -> str:
-    """Return a text with control and direction characters as codes, such as ``⟨U+202E⟩``; line feeds stay."""
+    """Return a text with a code such as ``⟦U+202E⟧`` in place of each hostile character; line feeds and tabs stay."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(f"⟨U+{ord(sign):04X}⟩" if _is_hidden(sign) else sign for sign in text)
-
-
-def _is_hidden(sign: str) -> bool:
-    return sign not in "\n\t" and unicodedata.category(sign) in _HIDDEN
+    return _HOSTILE.sub(lambda found: f"⟦U+{ord(found[0]):04X}⟧", text)

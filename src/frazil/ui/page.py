@@ -34,7 +34,7 @@ class Page:
     label: str | None = None
 
 
-def number_of(request: Request, name: str, default: int, most: int) -> int:
+def number_asked(request: Request, name: str, default: int, most: int) -> int:
     """Return a parameter of the address as a number between 0 and ``most``; ``default`` if it is not a number."""
     text = request.query_params.get(name, "")
     return min(int(text), most) if text.isdecimal() and text.isascii() else default

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 from decimal import Decimal
 from typing import Any, Final
 
 from markupsafe import Markup, escape
 
 from frazil.serve.query.plain import json_text, plain
+from frazil.spec.notebook import visible
 
-_HOSTILE: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
-    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff\ud800-\udfff\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
-)
-"""Signs that are invisible, change the direction of text, or cannot be encoded."""
 MOST_SIGNS: Final = 300
 _CELL_BREAKS: Final = {"\n": "⏎", "\t": "⇥"}
-
-
-def visible(text: str) -> str:
-    """Return a text with a code such as ``⟦U+202E⟧`` in place of each hostile sign."""
-    return _HOSTILE.sub(lambda found: f"⟦U+{ord(found[0]):04X}⟧", text)
 
 
 def finalize(value: Any) -> Any:

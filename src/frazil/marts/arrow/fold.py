@@ -103,7 +103,7 @@ def grouped_keys(changes: pa.Table, spec: FoldSpec) -> pa.Table:
 
 
 def is_incomplete(changes: pa.Table, spec: FoldSpec) -> pa.ChunkedArray:
-    """Return a mask of incomplete upserts; the Arrow version of :func:`frazil.marts.late.is_incomplete`."""
+    """Return a mask of incomplete upserts; the Arrow version of :func:`frazil.marts.late.incomplete_sql`."""
     oldest = max(spec.since.values(), default=0)
     lacks = pc.or_(pc.is_valid(changes[r.KNOWN]), pc.less(changes[r.BATCH], oldest))
     return pc.and_(pc.equal(changes[r.CLASS], r.UPSERT), lacks)

@@ -11,7 +11,7 @@ from frazil.bronze import record as r
 from frazil.catalog.trouble import translate_error
 from frazil.iceberg.damage import DamagedTableError
 from frazil.marts.all_rows import all_rows, multi_change_keys, single_change_rows
-from frazil.marts.counts import compared, late_changes, living, living_rows
+from frazil.marts.counts import compared, late_rows, living, living_rows
 from frazil.marts.late import filter_keys
 from frazil.marts.table_rules import LeftRows
 from frazil.runner.batch.driver_batch import spark_frame
@@ -209,5 +209,5 @@ def count_late(changes: BatchChanges, spec: FoldSpec, *, after: int) -> int:
     Cost: a shuffle of all changes, once for all marts of the table.
     """
     rows, name = changes.all(spec), ("late", after, changes.upto)
-    [[late]] = changes.cache.keep(name, lambda: late_changes(rows, spec, after=after)).collect()
+    [[late]] = changes.cache.keep(name, lambda: late_rows(rows, spec, after=after)).collect()
     return int(late)

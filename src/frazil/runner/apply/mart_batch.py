@@ -13,7 +13,7 @@ from frazil.marts.bitemporal import known_times
 from frazil.marts.fold import fill_from
 from frazil.marts.fold_spec import EVENT_TIME, with_event_time
 from frazil.older_spark import to_arrow
-from frazil.silver.batches import batches, other_batches
+from frazil.silver.batches import other_batches, rows_of_batches
 from frazil.spec import History
 from frazil.spec.sql.names import literal, quote
 
@@ -247,7 +247,7 @@ class BatchChanges:
         """Return the changes of the batch."""
         span, driver_batch = (self.after, self.upto), self.driver_batch
         if driver_batch is None:
-            return self.cache.keep(("new", *span), lambda: batches(self.all(spec), *span))
+            return self.cache.keep(("new", *span), lambda: rows_of_batches(self.all(spec), *span))
         return with_event_time(self.cache.share(("new", *span), lambda: driver_batch.frame(self.spark)), spec)
 
     def new_keys(self, spec: FoldSpec) -> DataFrame:

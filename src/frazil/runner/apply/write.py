@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from frazil.failpoints import failpoint
 from frazil.marts.fold_spec import columns_of, same
-from frazil.marts.query import query
+from frazil.marts.query import query_frames
 from frazil.marts.verdict import replaced_sql
 from frazil.plan.apply_strategy import spark_strategy
 from frazil.runner.apply.arrow import arrow_delta
@@ -81,7 +81,7 @@ def _note(transaction: TableTransaction, strategy: Strategy, counts: DeltaCounts
 
 def kept_rows(batch: MartBatch, delta: KeyDelta) -> DataFrame:
     """Return the rows of the mart that the batch does not replace."""
-    return query(
+    return query_frames(
         f"""
         SELECT /*+ BROADCAST(k) */ {columns_of(delta.rows.columns, "t")} FROM frazil_target AS t
         LEFT ANTI JOIN frazil_keys AS k ON {same(batch.spec.keys, "t", "k")} AND {replaced_sql(batch.mart)}""",

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
 from frazil.older_spark import to_arrow
-from frazil.silver.batches import batches
+from frazil.silver.batches import rows_of_batches
 from frazil.sources.ledger import LEDGER_FIELDS, Ledger
 from frazil.spec.sql.names import literal, quote
 
@@ -55,7 +55,7 @@ def bronze_records(context: TableRun, step: Normalize, bookmark: Mapping[str, An
         counts = F.coalesce(F.col("_newest"), F.col(r.BATCH)) == F.col(r.BATCH)
         records = records.join(F.broadcast(newest), [r.FILE, r.ROW], "left").where(counts).drop("_newest")
     if not step.rebuild:
-        return batches(records, step.after, step.upto)
+        return rows_of_batches(records, step.after, step.upto)
     ledger = bronze.where(F.col(r.KIND) == r.LEDGER_ROW)
     first = (
         ledger.where(F.col(f"{r.LEDGER}.same_as").isNotNull())

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
 from frazil.marts.fold_spec import columns_of, same
-from frazil.marts.query import query
+from frazil.marts.query import query_frames
 from frazil.older_spark import to_arrow
 from frazil.runner.batch.bronze_records import bronze_records
 from frazil.runner.batch.driver_batch import spark_frame
@@ -113,7 +113,7 @@ def _void(context: TableRun, contract: Contract, events: DataFrame) -> DataFrame
             ELSE named_struct('n', CASE WHEN e.kind IN ({_STOOD}, {_STOOD_BAD}) THEN 1 ELSE 0 END,
                 'came', k.came, 'void', k.void)
         END).void"""
-    return query(
+    return query_frames(
         f"""SELECT {columns_of(contract.keys)}, {key_text(contract.keys)} AS {KEY},
             void.{r.POSITION}, void.{r.ROW}, {of_void} AS {EVENT},
             void.came.p AS {CAME_POSITION}, void.came.r AS {CAME_ROW}
@@ -152,7 +152,7 @@ def torn_departures(context: TableRun, contract: Contract, rows: DataFrame, held
     if held is not None:
         gone = held.where(f"{r.CLASS} = {literal(r.DELETE)}").selectExpr(*names, "true AS is_held")
         of_create, own = of_create.unionByName(gone), own.unionByName(gone)
-    found = query(
+    found = query_frames(
         f"""SELECT DISTINCT c.{KEY}, c.{r.POSITION}, o.{r.POSITION} AS {CAME_POSITION}, c.is_held
         FROM frazil_created AS c JOIN frazil_own AS o
         ON o.{KEY} = c.{KEY} AND o.place = c.place AND o.{EVENT} <> c.{EVENT} AND NOT (o.is_held AND c.is_held)""",
@@ -196,7 +196,7 @@ def repeated_departures(
         beside, alone = (gone.join(upserts, [r.FILE, r.ROW], how) for how in ("left_semi", "left_anti"))
         of_create = of_create.unionByName(beside.selectExpr(*names, "true AS is_held"))
         own = own.unionByName(alone.selectExpr(*names, "true AS is_held"))
-    found = query(
+    found = query_frames(
         f"""SELECT DISTINCT o.{KEY}, o.{EVENT}, o.is_held FROM frazil_own AS o JOIN frazil_created AS c
         ON c.{KEY} = o.{KEY} AND c.{EVENT} = o.{EVENT} AND NOT (o.is_held AND c.is_held)""",
         frazil_own=own,
@@ -208,7 +208,7 @@ def repeated_departures(
 def without_repeated(context: TableRun, contract: Contract, rows: DataFrame, repeated: pa.Table) -> DataFrame:
     """Leave the deletes of :func:`repeated_departures` out of change rows."""
     event = event_sql(context.table, contract, "n.")
-    return query(
+    return query_frames(
         f"""SELECT n.* FROM frazil_new AS n LEFT ANTI JOIN frazil_repeated AS v
         ON n.{r.CLASS} = {literal(r.DELETE)} AND n.{PROBLEM} IS NULL AND NOT coalesce({MOVED} = {literal(LEFT)}, false)
         AND {event} = v.{EVENT} AND {key_text(contract.keys)} = v.{KEY}""",
@@ -232,7 +232,7 @@ def without_departures(context: TableRun, contract: Contract, rows: DataFrame, v
     of_row = f"n.{MOVED} = {literal(LEFT)} AND n.{r.POSITION} = v.{r.POSITION}{row}"
     if (event := event_sql(context.table, contract, "n.")) is not None:
         of_row = f"n.{r.CLASS} = {literal(r.DELETE)} AND {event} = v.{EVENT}"
-    return query(
+    return query_frames(
         f"""SELECT n.* FROM frazil_new AS n LEFT ANTI JOIN frazil_void AS v
         ON {same(contract.keys, "n", "v")} AND {of_row}""",
         frazil_new=rows,
@@ -242,7 +242,7 @@ def without_departures(context: TableRun, contract: Contract, rows: DataFrame, v
 
 def without_torn(context: TableRun, contract: Contract, rows: DataFrame, torn: pa.Table) -> DataFrame:
     """Leave the deletes of :func:`torn_departures` out of change rows."""
-    return query(
+    return query_frames(
         f"""SELECT n.* FROM frazil_new AS n LEFT ANTI JOIN frazil_torn AS t
         ON n.{MOVED} IN ({literal(LEFT)}, {literal(AWAY)}) AND n.{r.POSITION} = t.{r.POSITION}
         AND {key_text(contract.keys)} = t.{KEY}""",
@@ -263,7 +263,7 @@ def holds_departures(context: TableRun, contract: Contract, held: DataFrame | No
     event = event_sql(context.table, contract, "h.")
     if held is None or event is None or not void.num_rows:
         return False
-    found = query(
+    found = query_frames(
         f"""SELECT 1 FROM frazil_held AS h JOIN frazil_void AS v ON {same(contract.keys, "h", "v")}
         AND h.{r.CLASS} = {literal(r.DELETE)} AND {event} = v.{EVENT} LIMIT 1""",
         frazil_held=held,
@@ -298,7 +298,7 @@ def without_moves_deletes(table: Table, contract: Contract, among: DataFrame, mo
     """
     if (event := event_sql(table, contract)) is None:
         return among
-    return query(
+    return query_frames(
         f"""SELECT c.* FROM frazil_among AS c
         LEFT ANTI JOIN (SELECT DISTINCT {event} AS event, {MOVED} AS old FROM frazil_moves) AS m
         ON c.{r.CLASS} = {literal(r.DELETE)} AND {event} = m.event
@@ -330,7 +330,7 @@ def _emptied(context: TableRun, contract: Contract, events: DataFrame, truncates
     numbers = [0] * len(rows) if context.table.source.orders_records else rows
     columns = [pa.array(positions), pa.array(numbers, pa.int64()), pa.array(shards, pa.string())]
     of_shard = "true" if shard is None else f"CAST({quote('b', shard)} AS string) = t.shard"
-    return query(
+    return query_frames(
         f"""SELECT DISTINCT {columns_of(contract.keys, "b")}, t.{r.POSITION}, t.{r.ROW}, {_GONE} AS kind
         FROM frazil_bad AS b JOIN frazil_truncates AS t ON {of_shard}""",
         frazil_bad=events.where(f"kind IN ({_CAME_BAD}, {_STOOD_BAD})"),
@@ -341,7 +341,7 @@ def _emptied(context: TableRun, contract: Contract, events: DataFrame, truncates
 def _once(events: DataFrame, contract: Contract, event: str) -> DataFrame:
     """Return one event for several records of the same change: a change of key may have a delete and a repetition."""
     keys, of_left = columns_of(contract.keys), f"min(CASE WHEN kind = {_LEFT} THEN {r.POSITION} END)"
-    return query(
+    return query_frames(
         f"""SELECT {keys}, coalesce({of_left}, min({r.POSITION})) AS {r.POSITION}, 0L AS {r.ROW},
             CASE WHEN bool_or(kind IN ({_LEFT}, {_LEFT_OWN})) THEN {_LEFT} ELSE min(kind) END AS kind
         FROM frazil_events GROUP BY {keys}, {event}""",
@@ -350,7 +350,7 @@ def _once(events: DataFrame, contract: Contract, event: str) -> DataFrame:
 
 
 def _of_keys(changes: DataFrame, keys: DataFrame, contract: Contract) -> DataFrame:
-    return query(
+    return query_frames(
         f"SELECT c.* FROM frazil_changes AS c LEFT SEMI JOIN frazil_keys AS k ON {same(contract.keys, 'c', 'k')}",
         frazil_changes=changes,
         frazil_keys=keys,
@@ -366,7 +366,7 @@ def _held_events(context: TableRun, contract: Contract, held: DataFrame, row: st
     keys, is_upsert = columns_of(contract.keys), f"{r.CLASS} = {literal(r.UPSERT)}"
     last = f"max(struct({r.POSITION}, {r.ROW}, {r.FILE}, {r.BATCH})) AS last"
     places = to_arrow(
-        query(
+        query_frames(
             f"""SELECT DISTINCT last.{r.FILE}, last.{r.ROW}, last.{r.BATCH}, last.{r.POSITION}
             FROM (SELECT {last} FROM frazil_held WHERE {is_upsert} GROUP BY {keys})""",
             frazil_held=held,
@@ -397,7 +397,7 @@ def _departed(context: TableRun, contract: Contract, events: DataFrame, bad: Dat
         f"{r.BATCH} <= {int(upto)} AND {r.CLASS} = {literal(r.DELETE)}"
     )
     left = _of_keys(left.selectExpr(*map(quote, contract.keys), r.POSITION, f"{row} AS {r.ROW}"), came, contract)
-    return query(
+    return query_frames(
         f"""SELECT {columns_of(contract.keys, "e")}, e.{r.POSITION}, e.{r.ROW},
             CASE WHEN e.kind = {_GONE} AND l.{r.ROW} IS NOT NULL THEN {_LEFT} ELSE e.kind END AS kind
         FROM frazil_events AS e LEFT JOIN (SELECT DISTINCT {keys}, {r.POSITION}, {r.ROW} FROM frazil_left) AS l
@@ -414,7 +414,7 @@ def _left_since(context: TableRun, contract: Contract, events: DataFrame, row: s
         f"{r.BATCH} BETWEEN {int(batch)} AND {int(upto)} AND {r.CLASS} = {literal(r.DELETE)}"
     )
     left = left.selectExpr(*map(quote, contract.keys), r.POSITION, f"{row} AS {r.ROW}", f"{_LEFT} AS kind")
-    return query(
+    return query_frames(
         f"""SELECT l.* FROM frazil_left AS l LEFT SEMI JOIN frazil_events AS e ON {same(contract.keys, "l", "e")}
         AND e.kind = {_CAME} AND struct(l.{r.POSITION}, l.{r.ROW}) > struct(e.{r.POSITION}, e.{r.ROW})""",
         frazil_left=left,

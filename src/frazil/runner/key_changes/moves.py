@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from frazil.bronze import record as r
 from frazil.marts.fold import fill
 from frazil.marts.fold_spec import FoldSpec, same
-from frazil.marts.query import query
+from frazil.marts.query import query_frames
 from frazil.runner.batch.driver_batch import spark_frame
 from frazil.runner.key_changes.departures import event_sql, without_moves_deletes
 from frazil.silver.changes import PROBLEM
@@ -234,7 +234,7 @@ def last_move(context: TableRun) -> Place:
         return (position, row)
     held = context.spark.table(quote(*context.changes))
     place = place_of_row(context.table, "g.")
-    found = query(f"SELECT max({place}) AS place {_MOVES}", frazil_held=held).first()
+    found = query_frames(f"SELECT max({place}) AS place {_MOVES}", frazil_held=held).first()
     return NO_MOVE if found is None or found["place"] is None else (found["place"][0], found["place"][1])
 
 
@@ -277,7 +277,7 @@ def come_before_moves(
     late = rows.where(f"{place_of_row(table)} < {last_place}")
     if table.source.orders_records:
         # A repeated record is not a new change.
-        late = query(
+        late = query_frames(
             f"""SELECT l.* FROM frazil_late AS l LEFT ANTI JOIN frazil_held AS h
             ON h.{r.POSITION} = l.{r.POSITION} AND h.{r.CLASS} = l.{r.CLASS} AND {same(contract.keys, "h", "l")}""",
             frazil_late=late,
@@ -291,7 +291,7 @@ def come_before_moves(
         AND {place_of_row(table, "l.")} < {place_of_row(table, "x.")}
         AND {place_of_row(table, "x.")} < {place_of_row(table, "g.")}
         WHERE x.{r.ROW} IS NOT NULL OR l.{MOVED} NOT IN ({literal(LEFT)}, {literal(OWN)})"""
-    found = query(
+    found = query_frames(
         f"""SELECT 1 {_MOVES} JOIN frazil_late AS l ON {same(contract.keys, "g", "l")} AND {is_before}
         {"" if lacks else between} LIMIT 1""",
         frazil_late=late,

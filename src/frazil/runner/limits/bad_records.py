@@ -10,7 +10,7 @@ from frazil.bronze import record as r
 from frazil.errors import ContractError
 from frazil.failpoints import failpoint
 from frazil.runner.batch.bronze_records import IS_CORRECTED
-from frazil.silver.batches import batches
+from frazil.silver.batches import rows_of_batches
 from frazil.silver.changes import PROBLEM
 from frazil.silver.quarantine import quarantined
 from frazil.spec.amount import counted
@@ -119,7 +119,7 @@ def corrected_places(context: TableRun, step: Normalize) -> DataFrame | None:
     if not any(step.after < number <= step.upto for number in given):
         return None
     bronze = context.spark.table(quote(*context.bronze)).where(IS_CORRECTED)
-    return batches(bronze, step.after, step.upto).select(r.FILE, r.ROW).distinct()
+    return rows_of_batches(bronze, step.after, step.upto).select(r.FILE, r.ROW).distinct()
 
 
 def write_quarantine(context: TableRun, step: Normalize, rows: DataFrame, said: Mapping[str, str]) -> None:
@@ -139,7 +139,7 @@ def write_quarantine(context: TableRun, step: Normalize, rows: DataFrame, said: 
             batch.replace(quarantined(rows, said))
         else:
             # A run killed after this commit leaves quarantine ahead of silver.
-            new = quarantined(batches(rows, max(step.after, base.batch), step.upto), said)
+            new = quarantined(rows_of_batches(rows, max(step.after, base.batch), step.upto), said)
             if (corrected := corrected_places(context, step)) is None:
                 batch.append(new)
             else:

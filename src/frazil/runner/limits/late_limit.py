@@ -10,7 +10,7 @@ from frazil.bronze import record as r
 from frazil.errors import ContractError
 from frazil.marts.fold_spec import EVENT_TIME, IS_UPSERT, FoldSpec, columns_of, same, with_event_time
 from frazil.marts.layout import fold_spec
-from frazil.marts.query import query
+from frazil.marts.query import query_frames
 from frazil.runner.batch.newest import NUMBERED, Newest
 from frazil.spec.sql.names import quote
 
@@ -131,7 +131,7 @@ def _counted(new: DataFrame, held: DataFrame, spec: FoldSpec, *, few: bool) -> D
     content = f"xxhash64({columns_of((*spec.columns, r.CLASS))})"
     new = new.selectExpr("*", f"{order} AS _cdc_at", f"{content} AS _cdc_content")
     hint = "/*+ BROADCAST(k) */ " if few else ""
-    return query(
+    return query_frames(
         f"""
         WITH held AS (
             SELECT {hint}t.* FROM frazil_silver AS t LEFT SEMI JOIN frazil_new AS k ON {same(spec.keys, "t", "k")}

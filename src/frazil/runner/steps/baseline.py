@@ -22,7 +22,7 @@ from frazil.runner.batch.expressions import expressions_of
 from frazil.runner.key_changes.moves import tells_old_keys
 from frazil.runner.limits.snapshot_limit import place_sql
 from frazil.runner.steps.truncates import known_truncates, truncate_bookmark
-from frazil.silver.baseline import BASELINE, Baseline, baseline_of, is_before, is_older
+from frazil.silver.baseline import BASELINE, Baseline, baseline_of, is_before, is_before_sql
 from frazil.silver.cast import exact
 from frazil.silver.changes import PROBLEM, change_rows
 from frazil.silver.quarantine import good
@@ -52,7 +52,7 @@ def baseline_changes(context: TableRun, contract: Contract) -> DataFrame | None:
     found = baseline_of(context.head(context.changes, rebuilt=True).bookmark)
     if found is None:
         return None
-    return context.spark.table(quote(*context.changes)).where(is_older(contract, found))
+    return context.spark.table(quote(*context.changes)).where(is_before_sql(contract, found))
 
 
 def with_baseline(context: TableRun, contract: Contract, rows: DataFrame, step: Normalize) -> DataFrame:
@@ -111,7 +111,7 @@ def _fold_silver(context: TableRun, contract: Contract, base: TableSnapshot, bef
                 f"changes before {before[:10]} are not folded yet: a newer truncate precedes one of them in its source"
             )
             return False
-    older = is_older(contract, made)
+    older = is_before_sql(contract, made)
     bookmark = {name: value for name, value in silver.items() if name != "truncates"}
     bookmark |= made.in_bookmark() | truncate_bookmark(truncates)
     with context.transaction(context.changes, bookmark) as batch:
@@ -199,7 +199,7 @@ def _prune_bronze(context: TableRun, contract: Contract) -> None:
     if found is None or base.bookmark.get(BASELINE) == found.reaches:
         return
     rows = _typed(context, contract, found, base.bookmark)
-    is_folded = f"{PROBLEM} IS NULL AND {is_older(contract, found)} AND {r.BATCH} <= {found.batch}"
+    is_folded = f"{PROBLEM} IS NULL AND {is_before_sql(contract, found)} AND {r.BATCH} <= {found.batch}"
     # A table of an older version lacks the column for the number.
     ensure(context.spark, bronze_layout(context.tables.bronze, base.bookmark.get("fields", {})))
     quarantine = context.spark.table(quote(*context.quarantine)).select(*_PLACE)

@@ -21,7 +21,7 @@ from frazil.older_spark import from_arrow, to_arrow
 from frazil.plan.identity import belongs
 from frazil.plan.policy import DEFAULT_POLICY
 from frazil.plan.tables.layout import TableLayout
-from frazil.silver.batches import batches
+from frazil.silver.batches import rows_of_batches
 from frazil.spark.expression import SqlError, user_sql
 from frazil.spec import CATALOG
 from frazil.spec.contract import repeated
@@ -267,7 +267,7 @@ def _changed_rows(spark: SparkSession, mart: Input, read: Mapping[str, Any]) -> 
     if before.dtypes != now.dtypes:
         return None
     keys = mart.table.keys
-    new = batches(spark.table(mart.changes), read["batch"], point["batch"])
+    new = rows_of_batches(spark.table(mart.changes), read["batch"], point["batch"])
     changed = new.select(*map(quote, keys)).distinct()
     return _matching(before, changed, keys, "left_semi").unionAll(_matching(now, changed, keys, "left_semi"))
 

@@ -34,7 +34,7 @@ from frazil.runner.report.report import MartReport
 from frazil.runner.steps.alter import keep_live_view, note_layout
 from frazil.runner.steps.turns import declared_bookmark
 from frazil.runner.upkeep.compact import compact_mart
-from frazil.silver.batches import batches
+from frazil.silver.batches import rows_of_batches
 from frazil.silver.contract import declared_mart, settings
 from frazil.spec import Current
 from frazil.spec.sql.names import quote
@@ -180,7 +180,7 @@ def _newest(context: TableRun, step: UpdateMart, contract: Contract, normalized:
     if normalized is not None:
         return normalized.newest
     silver = context.spark.table(quote(*context.changes))
-    return measure_newest(batches(silver, 0, step.upto), contract)
+    return measure_newest(rows_of_batches(silver, 0, step.upto), contract)
 
 
 def _replace_table(

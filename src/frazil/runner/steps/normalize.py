@@ -39,7 +39,7 @@ from frazil.runner.steps.truncates import Beside, Spread, known_truncates, sprea
 from frazil.runner.steps.turns import declared_bookmark
 from frazil.silver import unsequenced
 from frazil.silver.baseline import baseline_of, came_too_late, kept_baseline
-from frazil.silver.batches import batches
+from frazil.silver.batches import rows_of_batches
 from frazil.silver.changes import FAILS, PROBLEM, change_rows
 from frazil.silver.contract import LAWS, Contract, MissingFieldError, declared, settings, settle
 from frazil.silver.evolution import Evolved, evolved
@@ -185,7 +185,7 @@ def _normalize_all(
             raise _UnsequencedError
         _judge(context, step, watched, seen, rows)
         if is_limited(context, step):
-            _judge_late(context, contract, kept, lambda: batches(batch.written(), step.after, step.upto))
+            _judge_late(context, contract, kept, lambda: rows_of_batches(batch.written(), step.after, step.upto))
         if (more := _seen_in_bookmark(bookmark, seen)) != bookmark:
             # The entry must be in the commit with the first such change.
             batch.set_bookmark(more)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.bronze import record as r
-from frazil.duck.sql import identifier, literal
+from frazil.duck.sql import duck_literal, identifier
 from frazil.formats.csv.form import CsvForm, offsets_of
 from frazil.formats.own_records import SCHEMA_FIELD, TABLE_FIELD
 from frazil.formats.records import BYTES, CSV, VALUES
@@ -222,11 +222,11 @@ def _query(proof: Proof, files: Sequence[_File], kinds: Sequence[str], *, is_sor
     columns = {name.lower(): name for name in proof.here.bronze.snapshot.columns}
     fields = "".join(f", {identifier(columns[name])}" for name in files[0].writing[1] if name in columns)
     # The line end of a long record is in its parts.
-    end = f"CASE WHEN {r.KIND} = {literal(r.PART)} THEN ''::BLOB ELSE {r.END} END"
+    end = f"CASE WHEN {r.KIND} = {duck_literal(r.PART)} THEN ''::BLOB ELSE {r.END} END"
     sql = (
         f"SELECT _number, {r.ROW}, {r.RAW}, {end}{fields} FROM {proof.here.bronze.rows} "
         f"JOIN (SELECT unnest($1) AS _path, unnest(range({len(files)})) AS _number) ON {r.FILE} = _path "
-        f"WHERE {r.KIND} IN ({', '.join(map(literal, kinds))})"
+        f"WHERE {r.KIND} IN ({', '.join(map(duck_literal, kinds))})"
     )
     order = f" ORDER BY _number, {r.ROW}, {r.OFFSET} NULLS FIRST" if is_sorted else ""
     return sql + order, [[file.path for file in files]]
@@ -273,7 +273,7 @@ def _see_bad_values(proof: Proof, files: Sequence[_File]) -> None:
     by_path = {file.path: file for file in files}
     sql = (
         f"SELECT {r.FILE}, {r.KIND}, {r.ROW}, {r.RAW} FROM {proof.here.bronze.rows} "
-        f"WHERE {r.KIND} IN ({literal(r.BAD)}, {literal(r.PART)}) AND {r.FILE} IN (SELECT unnest($1)) "
+        f"WHERE {r.KIND} IN ({duck_literal(r.BAD)}, {duck_literal(r.PART)}) AND {r.FILE} IN (SELECT unnest($1)) "
         f"ORDER BY {r.FILE}, {r.ROW}, {r.OFFSET} NULLS FIRST"
     )
     for batch in proof.connection.execute(sql, [list(by_path)]).to_arrow_reader(_BATCH_ROWS):

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
-from frazil.duck.sql import identifier, literal
+from frazil.duck.sql import duck_literal, identifier
 from frazil.serve.check.checksum import KEY, bucket_ranges, content_of, in_buckets, key_of
 from frazil.serve.check.finding import Step
 from frazil.serve.check.fold import names_of, time_of
@@ -31,7 +31,7 @@ _KEYS_LOOKED_AT: Final = 1_000
 _SHOWN: Final = 3
 _REPEATED: Final = "_cdc_repeated"
 
-_IS_LOAD: Final = f"starts_with({r.POSITION}, {literal(SNAPSHOT)})"
+_IS_LOAD: Final = f"starts_with({r.POSITION}, {duck_literal(SNAPSHOT)})"
 # A load is the files of one folder in one batch: a later load may bring the same keys.
 _FOLDER: Final = f"regexp_extract({r.FILE}, '^(.*)/', 1)"
 _LOAD: Final = f"{r.BATCH}, {_FOLDER}"

@@ -18,7 +18,7 @@ from frazil.serve.check.files import file_steps
 from frazil.serve.check.finding import Finding, Proof
 from frazil.serve.check.marts import mart_steps
 from frazil.serve.tables.layers import layers, verify_foreign
-from frazil.serve.tables.manifests import verify_files
+from frazil.serve.tables.manifests import verify_data_files
 from frazil.serve.tables.tables import tables
 from frazil.spec.sql.select import selected
 from frazil.storage.store_client import ObjectStoreError
@@ -185,7 +185,7 @@ def _lost_files(here: Layers) -> Iterator[Finding]:
         error = layer.damage
         try:
             if error is None and layer.location is not None:
-                verify_files(layer.location)
+                verify_data_files(layer.location)
                 verify_foreign(here.table, layer.name, layer.snapshot, is_bronze=layer is here.bronze)
         except StorageError as found:
             error = found

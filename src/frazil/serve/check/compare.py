@@ -17,10 +17,10 @@ from frazil.runner.report.past_runs import standing
 from frazil.serve.check.dump import dump_rows
 from frazil.serve.check.explain import FOREIGN, IN_FLIGHT, LOST, QUARANTINED, UNKNOWN, Explanation
 from frazil.serve.check.finding import Finding
-from frazil.serve.check.marts import living_rows
+from frazil.serve.check.marts import living_rows_sql
 from frazil.serve.check.same_text import bucket_of, comparison_form, digest_of, row_text_sql
 from frazil.serve.tables.layers import layers
-from frazil.serve.tables.manifests import verify_files
+from frazil.serve.tables.manifests import verify_data_files
 from frazil.serve.tables.tables import tables
 from frazil.sources.capture import Reloads
 from frazil.sources.comparison import SEPARATOR, SUM_DIGITS, Compared
@@ -165,7 +165,7 @@ def _finding(
         if layer.damage is not None:
             raise layer.damage
     pair = next((pair for pair in pairs if isinstance(pair[0], Current)), pairs[0])
-    verify_files(pair[1].location or "")
+    verify_data_files(pair[1].location or "")
     listener.began(table.name, f"{pair[1].name}: compare with the source")
     with translated(pipeline), connect(located, SETTINGS) as duck, _opened(pipeline, table, against) as rows:
         comparison = Comparison(pipeline, here, pair, rows, duck)
@@ -234,7 +234,7 @@ class Comparison:
         mart, layer = self._pair
         key, row = row_text_sql(self._keys), row_text_sql(self._columns)
         found = self._duck.execute(
-            f"SELECT {bucket_of(key)}, count(*), sum({digest_of(row)}) FROM {living_rows(mart, layer)} GROUP BY 1"
+            f"SELECT {bucket_of(key)}, count(*), sum({digest_of(row)}) FROM {living_rows_sql(mart, layer)} GROUP BY 1"
         ).fetchall()
         return {bucket: (count, int(total)) for bucket, count, total in found}
 

@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from frazil.bronze import record as r
 from frazil.bronze.read import Batch, records
-from frazil.duck.sql import identifier, literal
+from frazil.duck.sql import duck_literal, identifier
 from frazil.errors import HistoryChangedError
 from frazil.host.scratch import spill_folder
 from frazil.serve.check.finding import Difference
-from frazil.serve.check.fold import mart_columns, ties, wanted, with_values
-from frazil.serve.check.marts import living_rows
+from frazil.serve.check.fold import mart_columns_sql, ties, wanted, with_values
+from frazil.serve.check.marts import living_rows_sql
 from frazil.serve.check.same_text import bucket_of, digest_of, for_people, row_text_sql, typed_sql
 from frazil.serve.tables.state import scan_ledger
 from frazil.silver.contract import LAWS, declared_mart
@@ -71,13 +71,13 @@ class Explanation:
         key, digest = row_text_sql(keys), digest_of(row_text_sql(columns))
         chosen = "true"
         if len(buckets) < _ALL_BUCKETS:
-            chosen = f"{bucket_of(key)} IN ({', '.join(map(literal, buckets))})"
+            chosen = f"{bucket_of(key)} IN ({', '.join(map(duck_literal, buckets))})"
         self._duck.execute(f"CREATE TEMP TABLE there ({_KEYS_AND_HASHES})")
         for some in self._rows.digests(keys, columns, buckets):
             self._insert("there", ("key", "digest"), list(zip(*some, strict=True)))
         self._duck.execute(
             f"CREATE TEMP TABLE here AS SELECT {key} AS key, {digest} AS digest "
-            f"FROM {living_rows(self._mart, self._layer)} AND {chosen}"
+            f"FROM {living_rows_sql(self._mart, self._layer)} AND {chosen}"
         )
         self._duck.execute(
             f"CREATE TEMP TABLE differing AS SELECT *, NULL::VARCHAR AS why, NULL::VARCHAR AS detail "
@@ -92,7 +92,7 @@ class Explanation:
         with tempfile.TemporaryDirectory(prefix="compare-", dir=spill_folder()) as folder:
             self._find_in_flight(Path(folder))
         self._find_quarantined()
-        rest = literal(LOST if self._unseen is None else UNKNOWN)
+        rest = duck_literal(LOST if self._unseen is None else UNKNOWN)
         self._duck.execute(f"UPDATE differing SET why = {rest} WHERE why IS NULL")
         found = dict(self._duck.execute("SELECT why, count(*) FROM differing GROUP BY 1").fetchall())
         return {why: found[why] for why in _GRAVEST_FIRST if why in found}
@@ -134,7 +134,7 @@ class Explanation:
     def _values(self, texts: Sequence[str]) -> dict[str, tuple[str | None, ...]]:
         values = ", ".join(map(for_people, self._columns))
         found = self._duck.execute(
-            f"SELECT {row_text_sql(self._keys)}, {values} FROM {living_rows(self._mart, self._layer)} "
+            f"SELECT {row_text_sql(self._keys)}, {values} FROM {living_rows_sql(self._mart, self._layer)} "
             f"AND list_contains(?, {row_text_sql(self._keys)})",
             [list(texts)],
         ).fetchall()
@@ -149,7 +149,7 @@ class Explanation:
     def _mark(self, why: str, found: str) -> None:
         """Set the reason of keys that have no reason yet; ``found`` selects ``key`` and ``detail``."""
         self._duck.execute(
-            f"UPDATE differing SET why = {literal(why)}, detail = found.detail "
+            f"UPDATE differing SET why = {duck_literal(why)}, detail = found.detail "
             f"FROM (SELECT key, min(detail) AS detail FROM ({found}) GROUP BY key) AS found "
             "WHERE differing.key = found.key AND why IS NULL"
         )
@@ -167,8 +167,8 @@ class Explanation:
         columns = here.columns_in(layer)
         tracked = () if isinstance(mart, Current) else tuple(name for name in here.tracked(mart) if name in columns)
         changes = with_values(here, layer.snapshot.batch, columns, self._is_differing)
-        folded = f"SELECT * FROM ({wanted(changes, mart, tracked)}) AS folded({mart_columns(columns, mart)})"
-        alive = living_rows(mart, layer).partition(" WHERE ")[2]
+        folded = f"SELECT * FROM ({wanted(changes, mart, tracked)}) AS folded({mart_columns_sql(columns, mart)})"
+        alive = living_rows_sql(mart, layer).partition(" WHERE ")[2]
         self._duck.execute(
             f"CREATE TEMP TABLE folded AS SELECT {row_text_sql(self._keys)} AS key, "
             f"{digest_of(row_text_sql(self._columns))} AS digest FROM ({folded}) WHERE {alive}"
@@ -230,9 +230,9 @@ class Explanation:
                 # As row_text_sql writes it, between the other parts of the key.
                 of_shard = f"concat('|', length({identifier(shard)}), ':', {identifier(shard)}, '|')"
                 no_key += f" AND contains(concat('|', differing.key, '|'), {of_shard})"
-            what = literal(f"a truncate {said or 'is not captured yet'}")
+            what = duck_literal(f"a truncate {said or 'is not captured yet'}")
             self._duck.execute(
-                f"UPDATE differing SET why = {literal(IN_FLIGHT)}, detail = {what} "
+                f"UPDATE differing SET why = {duck_literal(IN_FLIGHT)}, detail = {what} "
                 f"WHERE why IS NULL AND NOT there AND EXISTS (SELECT 1 FROM ({rows}) WHERE {no_key})"
             )
 

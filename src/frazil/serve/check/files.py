@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
-from frazil.duck.sql import identifier, literal
+from frazil.duck.sql import duck_literal, identifier
 from frazil.serve.check.finding import Step
 from frazil.silver.baseline import BASELINE, baseline_of
 from frazil.sources.kinds import source_of
@@ -101,7 +101,7 @@ def _paths_once(proof: Proof) -> Verdict:
 def _contents_once(proof: Proof) -> Verdict:
     pattern = proof.here.table.source.named_delivery
     # Equal contents are taken once for each delivery that is named in their paths.
-    told = "NULL" if pattern is None else f"nullif(regexp_extract({r.FILE}, {literal(pattern)}, 1), '')"
+    told = "NULL" if pattern is None else f"nullif(regexp_extract({r.FILE}, {duck_literal(pattern)}, 1), '')"
     again = (
         f"SELECT string_agg({r.FILE}, ' = ' ORDER BY {r.FILE}) AS files FROM {_with_shard(proof)} "
         f"GROUP BY sha256, _cdc_shard HAVING count(*) > greatest(1, count(DISTINCT {told}))"
@@ -266,17 +266,19 @@ def _one_by_one(here: Layers) -> str:
     if baseline is None:
         return "true"
     if baseline.by_place:
-        last = "true" if baseline.position is None else f"{r.POSITION} >= {literal(baseline.position)}"
-        same = f"{r.POSITION} = {literal(baseline.position or '')} AND {r.ROW} <= {baseline.row or 0}"
+        last = "true" if baseline.position is None else f"{r.POSITION} >= {duck_literal(baseline.position)}"
+        same = f"{r.POSITION} = {duck_literal(baseline.position or '')} AND {r.ROW} <= {baseline.row or 0}"
         return f"({last} AND NOT ({same}))"
     first = here.table.sequence_by[0]
     kind = next(column.type for column in here.contract.columns if column.name == first)
-    return f"{identifier(first)} >= CAST({literal(baseline.before)} AS {_DUCK_TIMES[kind]})"
+    return f"{identifier(first)} >= CAST({duck_literal(baseline.before)} AS {_DUCK_TIMES[kind]})"
 
 
 def _not_truncates(here: Layers) -> str:
     """Return the SQL condition that excludes truncates: each becomes a delete of every key before it."""
-    places = [f"({literal(one['file'])}, {one['row']})" for one in here.changes.snapshot.bookmark.get("truncates", ())]
+    places = [
+        f"({duck_literal(one['file'])}, {one['row']})" for one in here.changes.snapshot.bookmark.get("truncates", ())
+    ]
     return f" AND ({r.FILE}, {r.ROW}) NOT IN ({', '.join(places)})" if places else ""
 
 
@@ -288,7 +290,7 @@ def _not_void(here: Layers) -> str:
     meaning = source_of(here.table).meaning(here.fields, r.POSITION)
     if (event := meaning.event) is None:
         return ""
-    deletes = ", ".join(map(literal, event.deletes))
+    deletes = ", ".join(map(duck_literal, event.deletes))
     upserts = f"SELECT {event.place} FROM {here.changes.rows} WHERE {r.CLASS} = '{r.UPSERT}'"
     if here.quarantine.exists:
         upserts += f" UNION ALL SELECT {event.place} FROM {here.quarantine.rows}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
-from frazil.duck.sql import identifier, literal
+from frazil.duck.sql import duck_literal, identifier
 from frazil.spec import Current, History
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def names_of(columns: Iterable[str], prefix: str = "") -> str:
     return ", ".join(f"{prefix}{identifier(name)}" for name in columns)
 
 
-def added_columns(mart: Current | History) -> tuple[str, ...]:
+def flag_columns(mart: Current | History) -> tuple[str, ...]:
     """Return the columns of a mart besides the contract's and the place of its record."""
     match mart:
         case Current(deletes="soft"):
@@ -76,9 +76,9 @@ def added_columns(mart: Current | History) -> tuple[str, ...]:
             return ("valid_from", "valid_to", "is_current", "is_deleted")
 
 
-def mart_columns(columns: Sequence[str], mart: Current | History) -> str:
+def mart_columns_sql(columns: Sequence[str], mart: Current | History) -> str:
     """Return the quoted columns of a mart that its changes determine, in the order of :func:`wanted`."""
-    return names_of((*columns, *added_columns(mart), r.POSITION, r.ROW))
+    return names_of((*columns, *flag_columns(mart), r.POSITION, r.ROW))
 
 
 def ties(here: Layers) -> str:
@@ -173,7 +173,7 @@ def _filled(name: str, since: int, value: str | None = None) -> str:
     column = value or identifier(name)
     carries = (
         f"{r.CLASS} = '{r.UPSERT}' AND CASE WHEN {r.KNOWN} IS NULL THEN {r.BATCH} >= {since} "
-        f"ELSE list_contains({r.KNOWN}, {literal(name)}) END"
+        f"ELSE list_contains({r.KNOWN}, {duck_literal(name)}) END"
     )
     carried = f"CASE WHEN {carries} THEN struct_pack(v := {column}) END"
     return f"struct_extract(last_value({carried} IGNORE NULLS) OVER life, 'v')"
@@ -266,7 +266,7 @@ def _never_went(snapshot_places: str | None) -> str:
     if snapshot_places is None:
         return "false"
     then = f"lead(CASE WHEN {UPSERT} THEN {r.POSITION} END IGNORE NULLS) OVER so_far"
-    is_own = f"{then} LIKE {literal(snapshot_places)} AND starts_with({then}, {r.POSITION})"
+    is_own = f"{then} LIKE {duck_literal(snapshot_places)} AND starts_with({then}, {r.POSITION})"
     return f"(NOT {UPSERT} AND coalesce({is_own}, false))"
 
 

@@ -23,7 +23,7 @@ from frazil.serve.check.checksum import (
     with_positions,
 )
 from frazil.serve.check.finding import Step
-from frazil.serve.check.fold import added_columns, mart_columns, names_of, ties, wanted, with_values
+from frazil.serve.check.fold import flag_columns, mart_columns_sql, names_of, ties, wanted, with_values
 from frazil.silver.contract import LAWS, declared_mart
 from frazil.spec import Current, History
 from frazil.spec.amount import counted
@@ -165,7 +165,7 @@ def _converged(proof: Proof, pair: Mart) -> Verdict:
     if here.changes.snapshot.bookmark.get("laws", 0) < LAWS:
         return None, "an older version of Frazil made its changes: frazil run rebuilds it"
     columns, key = here.columns_in(layer), key_of(here.table.keys)
-    names, tracked, rows = mart_columns(columns, mart), _tracked(here, pair), known_rows(mart, layer)
+    names, tracked, rows = mart_columns_sql(columns, mart), _tracked(here, pair), known_rows(mart, layer)
     tied = _tied(proof)
     loose = f" AND {key} NOT IN (SELECT {KEY} FROM {_TIED})" if tied else ""
 
@@ -178,7 +178,7 @@ def _converged(proof: Proof, pair: Mart) -> Verdict:
 
     buckets: Sequence[int] | None = None
     if same_types(layer, here.changes, columns):
-        rest = names_of((*added_columns(mart), r.POSITION, r.ROW))
+        rest = names_of((*flag_columns(mart), r.POSITION, r.ROW))
         held = sums(proof, key, f"{content_of(columns)}, {rest}", f"{rows} WHERE true{loose}")
         buckets = differing(held, _folded(proof, pair, tied=bool(tied)))
     wrong = row_differences(proof, have, want, buckets)
@@ -194,8 +194,8 @@ def _folded(proof: Proof, pair: Mart, *, tied: bool) -> Sums:
     sets = list(dict.fromkeys(columns for one in level for columns in (here.columns_in(one[1]), _tracked(here, one))))
     table = digested(proof, layer.snapshot.batch, sets)
     content, state = (hash_name(sets.index(columns)) for columns in (here.columns_in(layer), _tracked(here, pair)))
-    names = mart_columns((KEY, content), mart)
-    row = names_of((content, *added_columns(mart), r.POSITION, r.ROW))
+    names = mart_columns_sql((KEY, content), mart)
+    row = names_of((content, *flag_columns(mart), r.POSITION, r.ROW))
     found: Sums = {}
     every = bucket_ranges(here.changes.snapshot.records)
     for done, part in enumerate(every):
@@ -248,16 +248,16 @@ def _agreed(proof: Proof, one: Mart, other: Mart) -> Verdict:
     names, key, content = names_of(columns), key_of(proof.here.table.keys), content_of(columns)
 
     def have(where: str) -> str:
-        return f"SELECT {names} FROM {living_rows(mart, layer)} AND {where}"
+        return f"SELECT {names} FROM {living_rows_sql(mart, layer)} AND {where}"
 
     def want(where: str) -> str:
-        return f"SELECT {names} FROM {living_rows(first_mart, first)} AND {where}"
+        return f"SELECT {names} FROM {living_rows_sql(first_mart, first)} AND {where}"
 
     buckets: Sequence[int] | None = None
     if same_types(layer, first, columns):
         buckets = differing(
-            sums(proof, key, content, living_rows(mart, layer)),
-            sums(proof, key, content, living_rows(first_mart, first)),
+            sums(proof, key, content, living_rows_sql(mart, layer)),
+            sums(proof, key, content, living_rows_sql(first_mart, first)),
         )
     wrong = row_differences(proof, have, want, buckets)
     return not wrong, wrong or f"they show the same living rows at batch {batch}"
@@ -270,7 +270,7 @@ def known_rows(mart: Current | History, layer: Layer) -> str:
     return layer.rows
 
 
-def living_rows(mart: Current | History, layer: Layer) -> str:
+def living_rows_sql(mart: Current | History, layer: Layer) -> str:
     """Return the FROM and WHERE clauses, without FROM, for the living rows of a mart; a caller may append AND."""
     match mart:
         case Current(deletes="hard"):

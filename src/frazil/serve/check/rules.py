@@ -10,13 +10,13 @@ import duckdb
 from frazil.catalog.catalogs import NoLakeError
 from frazil.catalog.trouble import translated
 from frazil.duck.database import connect
-from frazil.duck.sql import identifier, literal
+from frazil.duck.sql import duck_literal, identifier
 from frazil.errors import ContractError
-from frazil.serve.check.marts import known_rows, living_rows
+from frazil.serve.check.marts import known_rows, living_rows_sql
 from frazil.serve.check.table_rules import TableLook
 from frazil.serve.history_rules import OF_VERSIONS, unique_versions
 from frazil.serve.tables.layers import layers
-from frazil.serve.tables.manifests import verify_files
+from frazil.serve.tables.manifests import verify_data_files
 from frazil.serve.tables.tables import tables
 from frazil.silver.rules import breaks, row_rules
 from frazil.spec import Current, History
@@ -95,11 +95,11 @@ class Duck:
 
     def text(self, value: str) -> str:
         """Return a text literal."""
-        return literal(value)
+        return duck_literal(value)
 
     def typed(self, value: str, type_name: str) -> str:
         """Return a literal of a type."""
-        return f"CAST({literal(value)} AS {_TYPES.get(type_name, type_name)})"
+        return f"CAST({duck_literal(value)} AS {_TYPES.get(type_name, type_name)})"
 
     def finds(self, text: str, pattern: str) -> str:
         """Return the condition that a text contains a match of a pattern."""
@@ -172,7 +172,7 @@ def _look(
     if not pairs or not here.bronze.exists:
         return None
     mart, layer = next((pair for pair in pairs if isinstance(pair[0], Current)), pairs[0])
-    rows = living_rows(mart, layer)
+    rows = living_rows_sql(mart, layer)
     return TableLook(duck=duck, pipeline=pipeline, located=located, here=here, layer=layer, rows=rows, now=now)
 
 
@@ -206,7 +206,7 @@ def _of_table(
         if one.damage is not None:
             raise one.damage
     for one in {id(one): one for one in tested}.values():
-        verify_files(one.location or "")
+        verify_data_files(one.location or "")
     if any(layer is look.layer and isinstance(mart, Current) for mart, layer in here.marts):
         yield from _Tester(duck, table, look.layer, look.rows).results(rules)
     yield from _of_mart(look)

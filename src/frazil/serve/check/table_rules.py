@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil.bronze import record as r
 from frazil.duck.sql import identifier
-from frazil.serve.check.marts import living_rows
+from frazil.serve.check.marts import living_rows_sql
 from frazil.serve.tables.layers import layers
-from frazil.serve.tables.manifests import verify_files
+from frazil.serve.tables.manifests import verify_data_files
 from frazil.spec.amount import counted
 from frazil.spec.model.rule import TABLE_RULES
 from frazil.spec.sql.references import mart_named, referenced_fields
@@ -108,12 +108,14 @@ class TableLook:
             return Verdict(rows=rows, broken=None, detail=f"{other.name} has no column {missing[0]}")
         dangling = _known(reference.columns)
         if other.exists:
-            verify_files(other.location or "")
+            verify_data_files(other.location or "")
             same = " AND ".join(
                 f"o.{identifier(field)} = t.{identifier(name)}"
                 for name, field in zip(reference.columns, fields, strict=True)
             )
-            dangling += f" AND NOT EXISTS (SELECT 1 FROM (SELECT * FROM {living_rows(mart, other)}) AS o WHERE {same})"
+            dangling += (
+                f" AND NOT EXISTS (SELECT 1 FROM (SELECT * FROM {living_rows_sql(mart, other)}) AS o WHERE {same})"
+            )
         (broken,) = self._one(f"SELECT count(*) FROM (SELECT * FROM {self.rows}) AS t WHERE {dangling}")
         return Verdict(rows=rows, broken=broken, detail=self._keys(dangling if broken else ""))
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _ROWS_AT_ONCE: Final = 10_000
 
 
-def write_csv(
+def export_csv(
     pipeline: Pipeline,
     sql: str,
     text: IO[str],

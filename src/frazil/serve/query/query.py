@@ -15,7 +15,7 @@ import duckdb
 from frazil.bronze import record as r
 from frazil.catalog.trouble import translate_error, translated
 from frazil.duck.database import confine, open_database
-from frazil.duck.sql import identifier, literal, scan
+from frazil.duck.sql import duck_literal, identifier, scan
 from frazil.errors import DeclarationError
 from frazil.serve.query.arrow import NoArrowError, arrow_of, pandas_of, polars_of
 from frazil.serve.query.plain import json_text, plain
@@ -326,7 +326,7 @@ def connect_views(
             view = identifier(CATALOG, *path)
             connection.execute(f"CREATE VIEW {view} AS {selection.format(scan(location, snapshot))}")
     search = ",".join(identifier(CATALOG, layer) for layer in layers)
-    connection.execute(f"SET search_path = {literal(search)}")
+    connection.execute(f"SET search_path = {duck_literal(search)}")
     confine(connection, located)
     return connection
 

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from frazil.duck.sql import identifier, literal
+from frazil.duck.sql import duck_literal, identifier
 from frazil.serve.query.plain import plain
 from frazil.serve.query.query import query, without_bookkeeping
 from frazil.spec import History
@@ -112,8 +112,8 @@ def _after(columns: Sequence[str], place: str | None) -> str:
 def _literal(value: Any) -> str:
     match value:
         case ["hex", str(text)]:
-            return f"unhex({literal(text)})"
+            return f"unhex({duck_literal(text)})"
         case [_, str(text)]:
-            return literal(text)
+            return duck_literal(text)
         case _:
             return "NULL"

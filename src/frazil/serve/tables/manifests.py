@@ -43,7 +43,7 @@ def verify_manifests(location: str, snapshot: int | None = None) -> None:
         _look_at(manifest["manifest_path"], manifest["manifest_length"])
 
 
-def verify_files(location: str) -> None:
+def verify_data_files(location: str) -> None:
     """Verify that every file of a table's newest snapshot exists with its size; read manifests to their end.
 
     Args:

@@ -96,7 +96,7 @@ def with_key(image: dict[str, str | None], keys: Collection[str]) -> dict[str, s
     return image
 
 
-def source_of(whole: Mapping[str, Any]) -> dict[str, Any]:
+def source_block(whole: Mapping[str, Any]) -> dict[str, Any]:
     """Return the source block of a flat row, from fields such as ``__lsn`` and ``__source_ts_ms``.
 
     Oracle GoldenGate names the table in ``table``, beside ``op_type`` and ``op_ts``.

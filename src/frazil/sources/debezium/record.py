@@ -12,7 +12,7 @@ from frazil.formats.field_names import safe_name
 from frazil.formats.json.text import NoObjectError, Pairs, parsed, text_of
 from frazil.sources.before_images import BEFORE_IMAGE
 from frazil.sources.debezium.encodings import Field, NoValueError, described, encoded, is_unavailable
-from frazil.sources.debezium.flat import operation_of, source_of, with_key
+from frazil.sources.debezium.flat import operation_of, source_block, with_key
 from frazil.sources.debezium.forms import check_form, is_no_change
 from frazil.sources.debezium.place import (
     BEFORE_CHANGES,
@@ -226,7 +226,7 @@ class Records:
         if op == BEFORE_IMAGE:
             self._images[partition] = with_key(self._row(value, ways, self._lower_keys), self._lower_keys)
             return None
-        source = _with_read(_object(whole.get("source") or Pairs()) if is_envelope else source_of(whole), op)
+        source = _with_read(_object(whole.get("source") or Pairs()) if is_envelope else source_block(whole), op)
         if not self._is_own(source):
             self._others[partition] = key if CLASSES.get(str(op).lower()) == "delete" else None
             return None
@@ -318,7 +318,7 @@ class Records:
             return
         whole = _object(self._unwrapped(follows)[1] or Pairs())
         is_envelope = self.table.source.form == "envelope"
-        source = _object(whole.get("source") or Pairs()) if is_envelope else source_of(whole)
+        source = _object(whole.get("source") or Pairs()) if is_envelope else source_block(whole)
         if not is_envelope and whole and operation_of(whole, self.table) == BEFORE_IMAGE:
             self._images[partition] = self._row(Pairs(whole.items()), {})
         if not self._is_own(source):

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from frazil.errors import SourceError
 from frazil.formats.field_names import safe_name
 from frazil.sources.dms.guess import (
-    Change,
+    SampledRecord,
     is_operation,
     keys_of,
+    likely_time,
     looks_like_names,
     mostly,
+    moved_times,
     sample,
-    time_of,
-    times_of_deletes,
     type_of,
 )
 from frazil.spec import Column
@@ -194,7 +194,7 @@ class _Seen:
     values: dict[str, list[str | None]]
     rows: dict[str, list[str | None]]
     upserts: dict[str, list[str | None]]
-    changes: list[Change]
+    changes: list[SampledRecord]
     records: int = 0
     row_records: int = 0
 
@@ -264,18 +264,18 @@ def _time_of_change(
     upserts = [change.values for change in seen.changes if not change.delete]
     fields = (field for field, kind in types.items() if kind == "timestamp")
     times = [field for field in fields if all(values.get(field) is not None for values in upserts)]
-    moved, still = times_of_deletes(keys, times, seen.changes)
+    moved, still = moved_times(keys, times, seen.changes)
     proven = [field for field in times if field in moved]
-    time = time_of(proven)
+    time = likely_time(proven)
     if time is None and not is_named and len(proven) == 1:
         time = proven[0]
     if time is not None:
         return time, "load" if _is_after_changes(time, keys, seen.changes) else None
-    likely = time_of(times)
+    likely = likely_time(times)
     return likely, None if likely is None else "still" if likely in still else "unseen"
 
 
-def _is_after_changes(time: str, keys: Sequence[str], changes: Sequence[Change]) -> bool:
+def _is_after_changes(time: str, keys: Sequence[str], changes: Sequence[SampledRecord]) -> bool:
     """Return True if a row of a full load has a later time than a change of it, which is read after the load."""
     loaded: dict[tuple[str | None, ...], str] = {}
     for change in changes:
@@ -396,7 +396,7 @@ def _see(samples: Sequence[Sample], layouts: Sequence[tuple[list[str], int]]) ->
                 seen.rows.setdefault(column, []).extend(record[number] for record in rows)
         columns = [spelt[name.lower()] for name in names]
         seen.changes += (
-            Change(
+            SampledRecord(
                 load=one.load,
                 delete=op is not None and record[op] == "D",
                 part=one.part,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SampledRecord:
     """A sampled record.
 
     Attributes:
@@ -229,7 +229,7 @@ def _key_rank(name: str, table: str) -> int:
     return _NAMED if _PART_OF_KEY.search(name) else _NAMED + 1
 
 
-def time_of(times: Sequence[str]) -> str | None:
+def likely_time(times: Sequence[str]) -> str | None:
     """Return the likeliest of some timestamp columns, by name, to be the time of a change; None without one."""
     ranked = [
         (rank, position, name)
@@ -240,8 +240,8 @@ def time_of(times: Sequence[str]) -> str | None:
     return min(ranked)[-1] if ranked else None
 
 
-def times_of_deletes(
-    keys: Sequence[str], times: Collection[str], changes: Sequence[Change]
+def moved_times(
+    keys: Sequence[str], times: Collection[str], changes: Sequence[SampledRecord]
 ) -> tuple[frozenset[str], frozenset[str]]:
     """Return the times that deletes move, and those that some delete does not move.
 

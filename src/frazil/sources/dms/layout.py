@@ -17,7 +17,7 @@ from frazil.sources.before_images import BEFORE_IMAGE, BeforeImages, old_key, wo
 from frazil.sources.dms.guess import looks_like_names, type_of
 from frazil.sources.ledger import Ledger, Unchanged
 from frazil.sources.new_files import FileForm
-from frazil.spec.contract import declared, layout
+from frazil.spec.contract import declared_columns, layout
 from frazil.spec.model.stores import NO_STORES
 from frazil.spec.model.types import type_after
 from frazil.storage.base import Found, Passed, Refused
@@ -187,10 +187,10 @@ def old_key_fields(table: Table, file: SourceFile) -> tuple[tuple[str, str], ...
 def declared_fields(table: Table) -> tuple[str, ...]:
     """Return the columns for files that do not name their fields, in file order and without the op column."""
     source = table.source
-    declared = source.fields or tuple(
+    named = source.fields or tuple(
         column.name for column in table.columns or () if column.expr is None and column.name != "*"
     )
-    fields = ((name, "string") for name in declared if name.lower() != source.op.lower())
+    fields = ((name, "string") for name in named if name.lower() != source.op.lower())
     return tuple(name for name, _ in file_columns(fields, source.op))
 
 
@@ -395,7 +395,7 @@ def verify_header(table: Table, path: str, first: Sequence[str | None]) -> None:
 
 def _known_names(table: Table, first: Sequence[str | None]) -> int:
     """Count the fields of the first record that are declared names."""
-    columns = [name for name, column in declared(table).items() if column.expr is None]
+    columns = [name for name, column in declared_columns(table).items() if column.expr is None]
     known = {name.lower() for name in (*table.keys, *table.sequence_by, *columns, *table.renames, table.source.op)}
     return sum((text or "").strip().lower() in known for text in first)
 

@@ -95,7 +95,7 @@ def snapshots_table(table: Table) -> Table:
     return table.model_copy(update={"source": table.source.dumps})
 
 
-def time_in(name: str) -> tuple[str, str]:
+def handover_time(name: str) -> tuple[str, str]:
     """Return the time, as sortable text, and the snapshot from the name of a landing file."""
     at, _, snapshot = name.removesuffix(".parquet").partition(" ")
     return time_text(datetime.strptime(at, _NAME).replace(tzinfo=UTC)), snapshot
@@ -114,7 +114,7 @@ class HandoverCapture(SnapshotCapture):
     def landed_names(self, folder: Path) -> set[str]:
         """Return the names of landed snapshots."""
         files = landing_folder(self.table, folder).glob("* *.parquet")
-        return {time_in(file.name)[1] for file in files}
+        return {handover_time(file.name)[1] for file in files}
 
     def land_new(self, folder: Path, progress: Callable[[str], None]) -> Landed:
         """Land the new snapshots.

@@ -11,7 +11,7 @@ import pyarrow as pa
 from frazil.formats.records import Changed
 from frazil.sources.base import Listing, RecordMeaning, SourceDelta, change_position
 from frazil.sources.capture import VerifiesLanding
-from frazil.sources.handover.capture import TakenFieldError, snapshots_table, time_in
+from frazil.sources.handover.capture import TakenFieldError, handover_time, snapshots_table
 from frazil.sources.record_files import PARQUET, RecordFiles
 from frazil.sources.snapshot.dumps import landing_folder, unsettled, verify_files
 from frazil.spec.check.composed import changes_table
@@ -59,7 +59,7 @@ class _Landed(RecordFiles):
     def position(self, path: str, name: str) -> str:
         """Return the position of a snapshot: its time, before changes of the same time."""
         del path
-        at, snapshot = time_in(name)
+        at, snapshot = handover_time(name)
         return change_position(f"{at}{OF_SNAPSHOT}{snapshot}")
 
     @property

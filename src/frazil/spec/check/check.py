@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from frazil.spec.model.pipeline import Pipeline
 
 
-__all__ = ["Problem", "check", "problems"]
+__all__ = ["Problem", "check_declaration", "problems"]
 
 NAME: Final = re.compile(r"[a-z0-9_]{1,128}")
 """Pattern of table and namespace names: they become folders, and identifiers in every engine."""
 
 
-def check(pipeline: Pipeline) -> None:
+def check_declaration(pipeline: Pipeline) -> None:
     """Raise if a declaration has problems.
 
     Raises:

@@ -9,7 +9,7 @@ from frazil.spec.contract import (
     ICEBERG_RESERVED,
     OWN_PREFIX,
     REST,
-    declared,
+    declared_columns,
     event_time,
     final_names,
     is_closed,
@@ -66,7 +66,7 @@ def column_problems(table: Table, at: Path) -> Iterator[Problem]:
 
 def _renames(table: Table, at: Path) -> Iterator[Problem]:
     finals, keys = final_names(table), {key.lower() for key in table.keys}
-    columns = {column.name.lower() for column in declared(table).values()}
+    columns = {column.name.lower() for column in declared_columns(table).values()}
     for old, new in table.renames.items():
         here, whose = (*at, old), f"rename of '{old}' to '{new}' of table '{table.name}'"
         if finals[old.lower()].lower() == old.lower() or not new.strip():
@@ -135,7 +135,7 @@ def _expression(table: Table, expr: str | None, at: Path, whose: str) -> Iterato
 
 def _undeclared(table: Table, setting: str, names: Iterable[str], at: Path) -> Iterator[Problem]:
     """Yield names that a closed contract does not declare."""
-    columns = declared(table)
+    columns = declared_columns(table)
     for index, name in enumerate(names):
         # Names of bookkeeping columns have a message of their own.
         if is_closed(table) and name not in columns and not name.startswith(OWN_PREFIX):
@@ -144,7 +144,7 @@ def _undeclared(table: Table, setting: str, names: Iterable[str], at: Path) -> I
 
 
 def _keys(table: Table, at: Path) -> Iterator[Problem]:
-    columns = declared(table)
+    columns = declared_columns(table)
     yield from _undeclared(table, "keys", table.keys, at)
     for name in repeated(table.keys):
         yield Problem(at, f"keys of table '{table.name}' names '{name}' twice")
@@ -161,7 +161,7 @@ def _keys(table: Table, at: Path) -> Iterator[Problem]:
 
 
 def _order(table: Table, at: Path) -> Iterator[Problem]:
-    here, columns = (*at, "sequence_by"), declared(table)
+    here, columns = (*at, "sequence_by"), declared_columns(table)
     yield from _undeclared(table, "sequence_by", table.sequence_by, here)
     for name in repeated(table.sequence_by):
         yield Problem(here, f"sequence_by of table '{table.name}' names '{name}' twice")
@@ -178,7 +178,7 @@ def _order(table: Table, at: Path) -> Iterator[Problem]:
 
 def _untyped(table: Table, name: str, at: Path, here: Path) -> Iterator[Problem]:
     """Yield a column that orders changes as text without a declared type; Parquet files have types."""
-    columns, all_columns = declared(table), table.columns or ()
+    columns, all_columns = declared_columns(table), table.columns or ()
     if (name not in columns and is_closed(table)) or (name in columns and "type" in columns[name].model_fields_set):
         return
     message = f"'{name}' orders table '{table.name}' but has no declared type: as text, '10' < '9'"
@@ -192,7 +192,7 @@ def _untyped(table: Table, name: str, at: Path, here: Path) -> Iterator[Problem]
 
 
 def _effective_at(table: Table, at: Path) -> Iterator[Problem]:
-    name, columns = table.effective_at, declared(table)
+    name, columns = table.effective_at, declared_columns(table)
     if name is None:
         return
     if is_closed(table) and name not in columns:
@@ -204,7 +204,7 @@ def _effective_at(table: Table, at: Path) -> Iterator[Problem]:
 
 
 def _event_time(table: Table, at: Path) -> Iterator[Problem]:
-    columns = declared(table)
+    columns = declared_columns(table)
     # An undeclared column of the source may be a time; another rule reports misspelt ones.
     if event_time(table) is not None or any(
         name not in columns or columns[name].type in TIMES for name in table.sequence_by
@@ -259,7 +259,7 @@ def _by_place(table: Table, here: Path, whose: str) -> Iterator[Problem]:
 
 def _by_time(table: Table, here: Path, whose: str) -> Iterator[Problem]:
     first = table.sequence_by[0] if table.sequence_by else ""
-    column = declared(table).get(first)
+    column = declared_columns(table).get(first)
     if column is None or column.type not in TIMES:
         what = f"'{first}', the first of sequence_by, is not declared as one" if first else "there is no sequence_by"
         message = f"the {whose} needs a time that orders changes: {what}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frazil.errors import DeclarationError
-from frazil.spec.contract import added_columns, declared, is_closed
+from frazil.spec.contract import added_columns, declared_columns, is_closed
 from frazil.spec.load.problem import Problem, suggestion
 from frazil.spec.model.mart import Current, History
 from frazil.spec.model.transforms import partition_transform
@@ -52,7 +52,7 @@ def _whose(table: Table, mart: Mart) -> str:
 
 
 def _types(table: Table) -> dict[str, str]:
-    return {name: column.type for name, column in declared(table).items()}
+    return {name: column.type for name, column in declared_columns(table).items()}
 
 
 def _own_columns(table: Table, mart: Mart, at: Path) -> Iterator[Problem]:

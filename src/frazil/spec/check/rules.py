@@ -6,7 +6,7 @@ import re
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Final
 
-from frazil.spec.contract import REST, declared, is_closed, repeated
+from frazil.spec.contract import REST, declared_columns, is_closed, repeated
 from frazil.spec.load.problem import Problem, suggestion
 from frazil.spec.model.rule import COLUMN_RULES, TABLE_RULES
 from frazil.spec.model.types import TIMES
@@ -51,7 +51,7 @@ def rule_problems(table: Table, at: Path) -> Iterator[Problem]:
     names = [rule.name for rule in table.rules]
     for name in repeated(names):
         yield Problem((*at, "rules"), f"rule '{name}' of table '{table.name}' is declared {names.count(name)} times")
-    columns = declared(table)
+    columns = declared_columns(table)
     for index, rule in enumerate(table.rules):
         yield from table_rule_problems(table, rule, (*at, "rules", index))
         here, whose = (*at, "rules", index), f"rule '{rule.name}' of table '{table.name}'"
@@ -155,7 +155,7 @@ def table_rule_problems(table: Table, rule: Rule, at: Path) -> Iterator[Problem]
         message = f"{whose}: on_violation has no use, since warn_after and error_after say what it does"
         yield Problem((*at, "on_violation"), message, "leave it out")
     place = (*at, kind) if kind == "unique" else (*at, kind, "column" if kind == "freshness" else "columns")
-    columns = declared(table)
+    columns = declared_columns(table)
     for name in rule.columns if is_closed(table) else ():
         if name not in columns:
             yield Problem(place, f"{whose} names '{name}', which is not one of its columns", suggestion(name, columns))
@@ -180,7 +180,7 @@ def _freshness(table: Table, freshness: Freshness, at: Path, whose: str) -> Iter
         yield Problem(at, f"{whose} has no age", "give it warn_after, error_after or both")
     if warn is not None and error is not None and warn.seconds > error.seconds:
         yield Problem((*at, "warn_after"), f"{whose}: warn_after ({warn}) is later than error_after ({error})")
-    column = declared(table).get(freshness.column or "")
+    column = declared_columns(table).get(freshness.column or "")
     if column is not None and column.type not in TIMES:
         message = f"{whose}: '{column.name}' must be a date or a time, and its type is {column.type}"
         yield Problem((*at, "column"), message)
@@ -207,7 +207,7 @@ def _fields(table: Table, rule: Rule, other: Table, at: Path) -> Iterator[Proble
     reference, whose = rule.references, f"rule '{rule.name}' of table '{table.name}'"
     if reference is None:
         return
-    fields, theirs, mine = referenced_fields(reference, other), declared(other), declared(table)
+    fields, theirs, mine = referenced_fields(reference, other), declared_columns(other), declared_columns(table)
     if len(fields) != len(reference.columns):
         what = "fields has" if reference.fields else f"the key of '{reference.to}' has"
         message = f"{whose}: columns has {len(reference.columns)}, {what} {len(fields)}: {', '.join(fields)}"

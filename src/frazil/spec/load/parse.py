@@ -21,7 +21,7 @@ from frazil.spec.model.pipeline import Pipeline
 if TYPE_CHECKING:
     from frazil.spec.load import problem
     from frazil.spec.load.document import Document, Place
-    from frazil.spec.load.wording import Correction
+    from frazil.spec.load.wording import LikelyFix
 
 FILE_NAME: Final = "frazil.yml"
 
@@ -131,7 +131,7 @@ class _Corrected:
                 path = self.renamed[path[:length]] + path[length:]
         return self.document.place(path)
 
-    def note(self, finding: Correction) -> None:
+    def note(self, finding: LikelyFix) -> None:
         """Record a finding and correct the data, so that later checks do not report it again."""
         path, is_key = finding.problem.path, finding.kind == "extra_forbidden"
         place = self.document.key_place(path) if is_key else self.place(path)

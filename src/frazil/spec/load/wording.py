@@ -48,7 +48,7 @@ _NEEDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Correction:
+class LikelyFix:
     """A problem and its most likely correction.
 
     Attributes:
@@ -64,7 +64,7 @@ class Correction:
     value: str | None = None
 
 
-def findings(errors: list[ErrorDetails], data: object) -> list[Correction]:
+def findings(errors: list[ErrorDetails], data: object) -> list[LikelyFix]:
     """Translate pydantic's errors of validating ``data``."""
     placed = [(error, _path(error["loc"], data)) for error in errors]
     # pydantic also reports a list as too short if all of its entries are wrong.
@@ -88,7 +88,7 @@ def _path(loc: tuple[int | str, ...], data: object) -> Path:
     return tuple(path)
 
 
-def _finding(error: ErrorDetails, path: Path, data: object) -> Correction:
+def _finding(error: ErrorDetails, path: Path, data: object) -> LikelyFix:
     kind, context = error["type"], error.get("ctx", {})
     whose = _whose(path[:-1], data)
     name = _setting(path)
@@ -98,9 +98,9 @@ def _finding(error: ErrorDetails, path: Path, data: object) -> Correction:
             group = _group_with(str(path[-1]), path[:-1], data)
             hint = f"it is a setting of '{group}'" if group else suggestion(str(path[-1]), known)
             found = Problem(path, f"unknown setting '{path[-1]}' of {whose}", hint)
-            return Correction(found, kind, rename=None if group else nearest(str(path[-1]), known))
+            return LikelyFix(found, kind, rename=None if group else nearest(str(path[-1]), known))
         case "missing":
-            return Correction(Problem(path, f"{whose} has no '{path[-1]}'"), kind)
+            return LikelyFix(Problem(path, f"{whose} has no '{path[-1]}'"), kind)
         case "literal_error" | "union_tag_invalid":
             allowed = str(context.get("expected") or context.get("expected_tags"))
             choices = [choice.strip("' ") for choice in allowed.replace(" or ", ", ").split(", ")]
@@ -110,14 +110,14 @@ def _finding(error: ErrorDetails, path: Path, data: object) -> Correction:
                 name = tag
             given = str(_value(path, data))
             found = Problem(path, f"{name} of {whose} is '{given}'", _choice(given, choices))
-            return Correction(found, kind, value=nearest(given, choices))
+            return LikelyFix(found, kind, value=nearest(given, choices))
         case "union_tag_not_found":
             tag = str(context["discriminator"]).strip("'")
             choices = [name for shape in _shapes(path, data) for name in get_args(shape.model_fields[tag].annotation)]
             found = Problem(path, f"{_whose(path, data)} does not say its {tag}", f"it must be {' or '.join(choices)}")
-            return Correction(found, kind)
+            return LikelyFix(found, kind)
         case _:
-            return Correction(Problem(path, f"{_what(path, data)} {_must(error, path, data)}"), kind)
+            return LikelyFix(Problem(path, f"{_what(path, data)} {_must(error, path, data)}"), kind)
 
 
 def _what(path: Path, data: object) -> str:

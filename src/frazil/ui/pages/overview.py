@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil import api
-from frazil.ui.page import Page, number_of
+from frazil.ui.page import Page, number_asked
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -23,7 +23,7 @@ def show(request: Request, pipeline: Pipeline) -> dict[str, Any]:
     words = request.query_params.get("q", "").lower().split()
     names = [name for name, text in _names(pipeline) if all(word in text for word in words)]
     is_small = len(names) <= _COUNTED
-    page = number_of(request, "page", 0, len(names) // _A_PAGE)
+    page = number_asked(request, "page", 0, len(names) // _A_PAGE)
     begin = page * _A_PAGE
     chosen = names[begin : begin + _A_PAGE]
     found = api.overview(pipeline, names if is_small else chosen)

@@ -13,7 +13,7 @@ from frazil import api
 from frazil.errors import FrazilError
 from frazil.serve.query.query import is_star, without_bookkeeping
 from frazil.spec.tables import lake_tables
-from frazil.ui.page import Page, number_of
+from frazil.ui.page import Page, number_asked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,8 +38,8 @@ def show(request: Request, pipeline: Pipeline) -> Shown:
     sql, as_of = asked.get("q", "").strip(), asked.get("as_of", "").strip() or None
     if sql and asked.get("form") == "csv":
         return _csv(pipeline, sql, as_of)
-    limit = number_of(request, "limit", _LIMIT, _MOST)
-    seconds = number_of(request, "seconds", _SECONDS, _MOST_SECONDS)
+    limit = number_asked(request, "limit", _LIMIT, _MOST)
+    seconds = number_asked(request, "seconds", _SECONDS, _MOST_SECONDS)
     values: dict[str, Any] = {
         "sql": sql,
         "as_of": as_of,

@@ -59,7 +59,7 @@ def _sample(request: Request, pipeline: Pipeline, table: Table, made: LakeTable)
     return {
         "columns": found.columns,
         "types": dict(zip(found.columns, found.types, strict=True)),
-        "rows": [(row, [key_text(row[at]) for at in where]) for row in found.rows],
+        "rows": [(row, [shown_key(row[at]) for at in where]) for row in found.rows],
         "pii": {column.name for column in table.columns or () if column.pii is not None},
         "key_names": {*table.keys},
         "is_first": place is None,
@@ -67,7 +67,7 @@ def _sample(request: Request, pipeline: Pipeline, table: Table, made: LakeTable)
     }
 
 
-def key_text(value: Any) -> str:
+def shown_key(value: Any) -> str:
     """Return the text of a key's value, in the form in which ``frazil key`` reads it."""
     return f"{plain(value)}"
 

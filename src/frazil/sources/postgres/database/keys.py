@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from psycopg import sql
 
 from frazil.sources.postgres.errors import ServerSetupError
-from frazil.spec.contract import declared, final_names
+from frazil.spec.contract import declared_columns, final_names
 
 if TYPE_CHECKING:
     from frazil.sources.postgres.database.server import Server, ServerTable
@@ -26,7 +26,7 @@ def missing_key(where: str, table: ServerTable, declaration: Table) -> ServerSet
         declaration: declared table.
     """
     columns = {column.lower() for column in table.columns}
-    made = {name.lower() for name, column in declared(declaration).items() if column.expr is not None}
+    made = {name.lower() for name, column in declared_columns(declaration).items() if column.expr is not None}
     made |= {name.lower() for name in final_names(declaration).values()}
     missing = [key for key in declaration.keys if key.lower() not in columns | made]
     if not missing:
