@@ -29,7 +29,7 @@ TRUSTED = {
     "lake/heads.py": {"name"},
     "spark/gateway.py": {"procedure", "given"},
     "lake/tables.py": {"name", "kind", "partition", "order", "property_list"},
-    "marts/all_rows.py": {*FOLD_SPEC, "is_incomplete"},
+    "marts/all_rows.py": {*FOLD_SPEC, "incomplete_sql"},
     "marts/baseline.py": {*FOLD_SPEC, "shown", "kept", "one", "inner", "outer"},
     "marts/bitemporal.py": {*FOLD_SPEC, "keys", "is_same", "shown", "content", "by_version"},
     "marts/counts.py": {*FOLD_SPEC, "condition"},
@@ -215,7 +215,7 @@ def is_safe(value: ast.expr, safe: set[str]) -> bool:  # noqa: C901, PLR0911, PL
     match value:
         case ast.Constant():
             return True
-        case ast.Call(func=ast.Name(id="quote" | "literal" | "int")):
+        case ast.Call(func=ast.Name(id="quote" | "literal" | "duck_literal" | "int")):
             return True
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name != "join":
             return name in safe
@@ -236,7 +236,7 @@ def is_safe(value: ast.expr, safe: set[str]) -> bool:  # noqa: C901, PLR0911, PL
         case ast.Call(
             func=ast.Attribute(value=ast.Constant(), attr="join"), args=[ast.Call(args=[ast.Name(id=by), _])]
         ):
-            return by in ("quote", "literal") or by in safe
+            return by in ("quote", "literal", "duck_literal") or by in safe
         case ast.Call(
             func=ast.Attribute(value=ast.Constant(), attr="join"),
             args=[ast.GeneratorExp(elt=each) | ast.ListComp(elt=each)],
