@@ -61,6 +61,12 @@ TOPIC: Final = """
         sasl.mechanism: PLAIN, socket.connection.setup.timeout.ms: "1000"}
     keys: [id]
 """
+RECEIVERS: Final = """
+notify:
+  - {webhook: "${env:WORD}"}
+  - {webhook: "http://127.0.0.1:9/${env:WORD}"}
+  - {email: {to: [a@b], sender: f@b, host: 127.0.0.1, port: 9, user: ada, password: "${env:WORD}"}}
+"""
 LAKE: Final = "pipeline: shop\nlake: {warehouse: ./lake}\n"
 CATALOG: Final = 'pipeline: shop\nlake: {warehouse: ./other, catalog: {type: jdbc, uri: "${env:LAKE_DB}"}}\n'
 STORE: Final = """\
@@ -90,6 +96,7 @@ LINES: Final = (
     "capture HERE --reload replicated",
     "serve trino HERE --catalog-file",
     "doctor HERE",
+    "doctor HERE --notify",
 )
 """None of them starts Java."""
 OF_A_TOPIC: Final = (
@@ -182,7 +189,7 @@ def files_of(folder: Path) -> Iterator[tuple[Path, bytes]]:
 
 @pytest.mark.parametrize("top", [LAKE, pytest.param(CATALOG, marks=pytest.mark.long)], ids=["servers", "catalog"])
 def test_answers_without_java_contain_no_secrets(top: str, folder: Path, heard: pytest.LogCaptureFixture) -> None:
-    (folder / "frazil.yml").write_text(f"{top}tables:{GOOD}{SERVERS}")
+    (folder / "frazil.yml").write_text(f"{top}tables:{GOOD}{SERVERS}{RECEIVERS}")
 
     for line in LINES:
         for asked, answer in said(line, folder):

@@ -282,6 +282,9 @@ def test_a_run_that_cannot_begin_sends_a_message_but_a_busy_pipeline_does_not(tm
     def fails(error: FrazilError) -> RunReport:
         raise error
 
+    with pytest.raises(ValueError, match="a bug"):
+        notified(pipeline(tmp_path, Notify(webhook=HOOK), name="other"), lambda: RunReport(pipeline=str(int("a bug"))))
+    assert hook.got.pop(0)["text"].startswith("other: the run failed: [FZ000] An error that Frazil does not expect.")
     for error in (StorageError("a"), StorageError("b"), BusyError("c")):
         with pytest.raises(type(error)):
             notified(one, lambda error=error: fails(error))  # type: ignore[misc]
@@ -412,6 +415,21 @@ def test_a_check_that_finds_differences_sends_a_message(tmp_path: Path, hook: We
         "shop: orders differs: AGREE\nmore: frazil check --source",
         "shop: orders equal again (AGREE is over)\nmore: frazil check --source",
     ]
+
+
+def test_a_damaged_file_of_sent_messages_is_as_if_it_were_lost(tmp_path: Path, hook: Webhook) -> None:
+    one = pipeline(tmp_path, Notify(webhook=HOOK))
+    told(one, ran(SourceError("a")))
+    (file,) = (tmp_path / "lake" / ".frazil" / "notify").iterdir()
+    whole = json.loads(file.read_text(encoding="utf-8"))
+    receiver = next(iter(whole))
+
+    for text in ("", "[]", "{", json.dumps({receiver: 5}), json.dumps({receiver: {"failed": {"orders": 5}}})):
+        file.write_text(text, encoding="utf-8")
+        assert told(one, ran(SourceError("a"))) == []
+
+    assert len(hook.got) == 6
+    assert json.loads(file.read_text(encoding="utf-8")) == whole
 
 
 def test_a_file_that_cannot_be_kept_is_a_warning(tmp_path: Path, hook: Webhook) -> None:

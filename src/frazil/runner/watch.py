@@ -86,7 +86,8 @@ def watch(
         outcomes = {*(table.outcome for table in report.tables), *(made.outcome for made in report.gold)}
         if is_new or "done" in outcomes:
             newest = max((modified for _, _, _, modified in listing), default=0)
-            options.ran(report, max(0.0, time.time() - newest / 1e9))
+            # Without a file, as in a folder that is gone, there is nothing to be behind.
+            options.ran(report, max(0.0, time.time() - newest / 1e9) if newest else 0.0)
             pause = options.every_seconds
         # Files that look incomplete wait for a later run, so the same listing needs another run.
         if any(failure.retryable for failure in report.errors) or any(table.deferred for table in report.tables):

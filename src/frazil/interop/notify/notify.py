@@ -49,8 +49,8 @@ def notified(pipeline: Pipeline, work: Callable[[], RunReport]) -> RunReport:
         raise
     except BusyError:
         raise  # another run does the work, and tells
-    except FrazilError as error:
-        notify(pipeline, "run", [of_errors("", [error.code])])
+    except Exception as error:
+        notify(pipeline, "run", [of_errors("", [_code(error)])])
         raise
     _tell_run(pipeline, report)
     return report
@@ -71,9 +71,13 @@ def notified_following(pipeline: Pipeline, origin: str, work: Callable[[], int])
     """
     try:
         return work()
-    except FrazilError as error:
-        notify(pipeline, origin, [of_errors("", [error.code])])
+    except Exception as error:
+        notify(pipeline, origin, [of_errors("", [_code(error)])])
         raise
+
+
+def _code(error: Exception) -> str:
+    return error.code if isinstance(error, FrazilError) else FrazilError.code
 
 
 def notified_watch(pipeline: Pipeline, options: WatchOptions, names: Collection[str]) -> WatchOptions:

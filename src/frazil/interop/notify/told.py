@@ -45,7 +45,8 @@ def load(pipeline: Pipeline, origin: str) -> dict[str, Open]:
             for name, known in json.loads(text).items():
                 mine = found.setdefault(name, {})
                 for event, parts in known.items():
-                    mine[event] = {**parts, **mine.get(event, {})}
+                    own = {part: [*map(str, causes)] for part, causes in parts.items()}
+                    mine[event] = own | mine.get(event, {})
     return found
 
 
