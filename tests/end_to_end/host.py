@@ -5,13 +5,17 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import re
 import select
+import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
 from contextlib import nullcontext, suppress
 from pathlib import Path
+from threading import Event, Timer
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -21,6 +25,7 @@ import frazil
 from frazil import api
 from frazil.errors import FrazilError
 from frazil.host.machine import cache_folder
+from frazil.runner.options import WatchOptions
 from frazil.runner.report.report import RunFailedError
 from frazil.runner.upkeep.maintain import maintain
 from frazil.spark.session import spark_session
@@ -32,9 +37,18 @@ ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 900
 UPKEEP_AHEAD = dt.timedelta(days=9)
 """By so much a host's `maintain` is ahead: whatever no table names is old enough to go."""
-
 Answer = list[str]
 """What a job came to: a line ``code message`` for each error; nothing where it was done."""
+
+
+def _makes_clock(library: Path) -> bool:
+    """Compile the clock that can be set; without a compiler all clocks are right."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        return False
+    source = Path(__file__).with_name("clock.c")
+    subprocess.run([compiler, "-shared", "-fPIC", "-O2", "-o", library, source], check=True)
+    return True
 
 
 class Host:
@@ -46,11 +60,23 @@ class Host:
         cache.mkdir(parents=True)
         for name in ("jars", "java", "start-up"):
             (cache / name).symlink_to(cache_folder() / name)
+        self._drivers = ""
+        self.set_clock(0)
+        self._has_clock = _makes_clock(folder / "clock.so")
         self.start()
+
+    def use(self, drivers: str) -> None:
+        """Have a Java that was not started with other drivers: it keeps those it began with."""
+        if self._drivers not in ("", drivers):
+            self.kill()
+            self.start()
+        self._drivers = drivers
 
     def start(self) -> None:
         """Start its process."""
         told = {"HOME": f"{self.folder}", "FRAZIL_CACHE": f"{self.folder / 'cache'}", "FRAZIL_DRIVER_MEMORY": "1g"}
+        if self._has_clock:
+            told |= {"LD_PRELOAD": f"{self.folder / 'clock.so'}", "CLOCK_FILE": f"{self.folder / 'clock'}"}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.end_to_end.host"],
             cwd=ROOT,
@@ -59,6 +85,12 @@ class Host:
             stdout=subprocess.PIPE,
             stderr=(self.folder / "log").open("ab"),
         )
+
+    def set_clock(self, seconds: int) -> None:
+        """Set its clock, and those of its Java, ahead of the right time, or back where ``seconds`` is negative."""
+        # Not truncated: its processes have the file in their memory.
+        with os.fdopen(os.open(self.folder / "clock", os.O_CREAT | os.O_RDWR), "r+b") as clock:
+            clock.write(struct.pack("=q", seconds))
 
     def begin(self, job: str, folder: Path, *words: str, failpoint: str = "") -> None:
         """Begin a job; ``failpoint`` ends or stops the host where it names one.
@@ -127,6 +159,21 @@ def _rollback(pipeline: frazil.Pipeline, spark: SparkSession) -> None:
     api.rollback(pipeline, api.rollback_plan(pipeline, "things", f"batch:{newest - 1}"), spark=spark)
 
 
+def _watch(pipeline: frazil.Pipeline, spark: SparkSession, seconds: float) -> None:
+    """Watch for a while, and say all that failed meanwhile."""
+    told: list[str] = []
+    stop = Event()
+    Timer(seconds, stop.set).start()
+    code = api.watch(pipeline, stop, spark=spark, options=WatchOptions(tell=told.append))
+    failed = [f"{found[1]} {found[2]}" for one in told if (found := re.search(r"\[(FZ\d+)\] (.*)", one))]
+    if code or failed:
+        raise _WatchTroubleError(failed or [f"FZ000 exit {code}"])
+
+
+class _WatchTroubleError(Exception):
+    """What a watch said of its runs."""
+
+
 def _do(job: str, folder: Path, words: list[str]) -> None:
     pipeline = frazil.load(folder)
     spark = spark_session(pipeline, short=True)
@@ -145,6 +192,8 @@ def _do(job: str, folder: Path, words: list[str]) -> None:
             _rollback(pipeline, spark)
         case "check":
             api.check(pipeline)
+        case "watch":
+            _watch(pipeline, spark, *map(float, words))
         case _:
             raise ValueError(job)
 
@@ -157,6 +206,8 @@ def _tried(told: dict[str, Any]) -> Answer:
             _do(told["job"], Path(told["folder"]), told["words"])
     except RunFailedError as error:
         return [f"{failure.code} {failure.message}" for failure in error.report.errors]
+    except _WatchTroubleError as error:
+        return list(error.args[0])
     except FrazilError as error:
         return [f"{error.code} {error.message}"]
     except Exception as error:  # noqa: BLE001 - as the command does

@@ -5,33 +5,39 @@ from __future__ import annotations
 import io
 import json
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-import psycopg
 import pyarrow.parquet as pq
+from tests.end_to_end.places import CATALOGS
 
 from frazil import api
 from frazil.catalog.store_conf import lake_access
+from frazil.errors import FrazilError
 from frazil.storage.store_client import get, keys
 from frazil.testing import oracle
 from frazil.testing.changes import COLUMNS, as_files, oracle_changes, random_history, write_csv
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.end_to_end.host import Answer, Host
+    from tests.end_to_end.places import Catalog, Places
 
     from frazil.testing.changes import Record
-    from frazil.testing.s3 import S3Server
 
 KEYS = 8
-JOBS: Final = {"run": 10, "erase": 5, "rebuild": 2, "maintain": 3, "cut": 1, "rollback": 1, "check": 1}
+JOBS: Final = {"run": 10, "watch": 2, "erase": 5, "rebuild": 2, "maintain": 3, "cut": 1, "rollback": 1, "check": 1}
 """Job -> how often it is drawn."""
+RUNNING: Final = ("bronze.before_publish", "silver.before_publish", "mart.before_rows", "mart.before_publish")
 FAILPOINTS: Final = {
-    "run": ("bronze.before_publish", "silver.before_publish", "mart.before_rows", "mart.before_publish"),
+    "run": RUNNING,
+    "watch": RUNNING,
     "rebuild": ("silver.before_publish", "mart.before_publish"),
     "erase": (
         "erase.after_block",
@@ -60,6 +66,17 @@ OF_ITSELF: Final = {
 There is no lake yet, or it has no changes; a name is taken, tables are not level, a batch has expired. An erase finds
 what another host's run wrote meanwhile; done again, it removes that too.
 """
+WEATHER: Final = ("calm", "outages", "clocks")
+OUTAGE: Final = {"FZ303", "FZ307", "FZ308"}
+"""What a job may say of a server that failed meanwhile: all can be tried again."""
+CLOCK: Final = {"FZ311"}
+SKEWED: Final = {"FZ308"}
+"""What a store says of a host whose clock is wrong by more than a quarter of an hour."""
+SKEWS: Final = (-1200, -300, -40, 40, 300, 1200)
+"""By so many seconds a clock is ahead."""
+TAKEN_BY_STORES: Final = 900
+IN_A_ROW: Final = 10
+"""So many seeds have the same catalog: Java has the drivers of one."""
 LAYOUTS: Final[tuple[dict[str, list[str]], ...]] = ({}, {"partition_by": ["bucket(2, id)"]}, {"sort_by": ["qty"]})
 GOLD: Final = "select qty, count(*) as living, max(name) as newest from {{ hard }} group by qty"
 SHOWN: Final = {
@@ -74,23 +91,35 @@ class TwoHosts:
     """A lake in a bucket of its own, its catalog in a database of its own, and a project folder on each host.
 
     Attributes:
+        places: the servers of both.
+        catalog: its kind.
+        weather: ``outages`` where servers are killed and started again, ``clocks`` where clocks are wrong, ``calm``.
         hosts: both.
         folders: the project of each.
         landing: where files arrive, for both.
         files: all that arrive in the end: name -> records. No value of ``name`` comes with two keys.
         asked: keys that some host was told to erase.
+        allowed: what jobs of this round may say because of a server or a clock.
+        ahead: by so many seconds a clock was ahead that wrote.
         said: what happened, a line each.
+        began: when the first line was.
         faults: what must not have happened.
     """
 
     lot: Random
+    places: Places
+    catalog: Catalog
+    weather: str
     hosts: tuple[Host, Host]
     folders: tuple[Path, Path]
     landing: Path
     bucket: str
     files: dict[str, list[Record]]
     asked: set[str] = field(default_factory=set)
+    allowed: set[str] = field(default_factory=set)
+    ahead: int = 0
     said: list[str] = field(default_factory=list)
+    began: float = field(default_factory=monotonic)
     faults: list[str] = field(default_factory=list)
 
     def live(self, rounds: int) -> None:
@@ -99,10 +128,51 @@ class TwoHosts:
         for number in range(rounds):
             for name in names[number * len(names) // rounds : (number + 1) * len(names) // rounds]:
                 (self.landing / name).write_bytes(write_csv(self.files[name]))
+            self._change_weather()
             self._round(number)
+        for host in self.hosts:
+            host.set_clock(self.ahead)  # as if so much time had passed: nobody writes before the newest commit
         for key in sorted(self.asked):
             self._settle("erase", key)
         self._settle("run")
+
+    def _say(self, line: str) -> None:
+        self.said.append(f"{monotonic() - self.began:4.0f} s {line}")
+
+    def _change_weather(self) -> None:
+        """Set a clock otherwise, or restart a server that nobody uses; warm sessions find their connections cut."""
+        if self.weather == "clocks" and self.lot.random() < 0.6:
+            host, seconds = self.lot.randrange(2), self.lot.choice((*SKEWS, 0))
+            self.hosts[host].set_clock(seconds)
+            self.allowed |= CLOCK | (SKEWED if abs(seconds) >= TAKEN_BY_STORES else set())
+            self.ahead = max(self.ahead, seconds if seconds < TAKEN_BY_STORES else 0)
+            self._say(f"the clock of host {host} is {seconds:+d} s ahead")
+        if self.weather == "outages":
+            self.allowed = set()
+            if self.lot.random() < 0.3:
+                self._fail(self._server(), 0, 0)
+
+    def _server(self) -> Catalog | Literal["store"]:
+        return self.catalog if self.lot.random() < 0.5 else "store"
+
+    def _fail(self, what: Catalog | Literal["store"], after: float, seconds: float) -> None:
+        sleep(after)
+        self._say(f"    {what} fails for {seconds:.1f} s")
+        self.places.fail(what, seconds)
+        self._say(f"    {what} is back")
+
+    @contextmanager
+    def _outage(self) -> Iterator[None]:
+        """Let a server fail while the block runs."""
+        if self.weather != "outages" or self.lot.random() < 0.3:
+            yield
+            return
+        what, after = self._server(), self.lot.uniform(0, 8)
+        self.allowed |= OUTAGE
+        with ThreadPoolExecutor(1) as beside:
+            failed = beside.submit(self._fail, what, after, self.lot.uniform(0, 6))
+            yield
+        failed.result()
 
     def _round(self, number: int) -> None:
         first, second = self.lot.sample((0, 1), 2)
@@ -111,7 +181,7 @@ class TwoHosts:
         failpoint = ""
         if how in ("kill", "stop"):
             failpoint = self.lot.choice(FAILPOINTS[first_job[0]])
-        self.said.append(f"round {number}: host {first} {' '.join(first_job)} [{how} {failpoint}]")
+        self._say(f"round {number}: host {first} {' '.join(first_job)} [{how} {failpoint}]")
         mode = {"kill": "", "stop": ":stop"}.get(how, "")
         self.hosts[first].begin(first_job[0], self.folders[first], *first_job[1:], failpoint=failpoint + mode)
         if "stop" in how:
@@ -119,11 +189,13 @@ class TwoHosts:
         elif how == "late kill":
             self.hosts[first].pause(self.lot.uniform(0, 4))
             self.hosts[first].kill()
-        for _ in range(self.lot.choice((1, 2, 3))):
-            self._job(second, self._draw())
-        if "stop" in how:
-            self.hosts[first].resume()
-        self._answered(first, first_job, self.hosts[first].end())
+        with self._outage():
+            for _ in range(self.lot.choice((1, 2, 3))):
+                self._job(second, self._draw())
+        with self._outage() if "stop" in how else nullcontext():
+            if "stop" in how:
+                self.hosts[first].resume()
+            self._answered(first, first_job, self.hosts[first].end())
 
     def _draw(self, job: str | None = None) -> tuple[str, ...]:
         job = job or self.lot.choices([*JOBS], [*JOBS.values()])[0]
@@ -131,6 +203,8 @@ class TwoHosts:
             key = f"{self.lot.randint(1, KEYS + 1)}"  # of the last one there is no record
             self.asked.add(key)
             return job, key
+        if job == "watch":
+            return job, f"{self.lot.randint(1, 12)}"
         return (job, f"cut{self.lot.randint(1, 99)}") if job == "cut" else (job,)
 
     def _job(self, host: int, job: tuple[str, ...]) -> None:
@@ -139,13 +213,13 @@ class TwoHosts:
         self._answered(host, job, self.hosts[host].do(job[0], self.folders[host], *job[1:]))
 
     def _answered(self, host: int, job: tuple[str, ...], answer: Answer | None) -> None:
-        self.said.append(f"    host {host} {' '.join(job)}: {'died' if answer is None else answer or 'done'}")
-        allowed = BESIDE_ANOTHER | OF_ITSELF.get(job[0], set())
+        self._say(f"    host {host} {' '.join(job)}: {'died' if answer is None else answer or 'done'}")
+        allowed = BESIDE_ANOTHER | OF_ITSELF.get(job[0], set()) | self.allowed
         self.faults += [f"{' '.join(job)}: {line}" for line in answer or () if line[:5] not in allowed]
 
     def _settle(self, job: str, *words: str) -> None:
         answer = self.hosts[0].do(job, self.folders[0], *words)
-        self.said.append(f"at the end {job} {' '.join(words)}: {answer or 'done'}")
+        self._say(f"at the end {job} {' '.join(words)}: {answer or 'done'}")
         if answer != []:
             self.faults.append(f"at the end {job} {' '.join(words)}: {answer}")
 
@@ -158,12 +232,15 @@ class TwoHosts:
         kept = {name: value for name, value in marts[number].items() if name not in ("partition_by", "sort_by")}
         marts[number] = kept | self.lot.choice(LAYOUTS)
         path.write_text(json.dumps(declared))
-        self.said.append(f"    host {host} declares {marts[number]}")
+        self._say(f"    host {host} declares {marts[number]}")
 
     def differences(self) -> list[str]:
         """Return what is wrong with the lake, a sentence each, and what must not have happened."""
-        failed = [f"{proof}" for proof in api.check(self.folders[0]) if proof.ok is False]
-        return [*self.faults, *failed, *self._wrong_rows(), *self._occurrences()]
+        try:
+            failed = [f"{proof}" for proof in api.check(self.folders[0]) if proof.ok is False]
+            return [*self.faults, *failed, *self._wrong_rows(), *self._occurrences()]
+        except FrazilError as error:
+            return [*self.faults, f"{error}"]
 
     def _wrong_rows(self) -> list[str]:
         changes = [one for one in oracle_changes(self.files) if f"{one.key[0]}" not in self.asked]
@@ -197,13 +274,14 @@ class TwoHosts:
         return found
 
 
-def new_history(seed: int, hosts: tuple[Host, Host], s3: S3Server, server_url: str, folder: Path) -> TwoHosts:
+def new_history(seed: int, hosts: tuple[Host, Host], places: Places, folder: Path) -> TwoHosts:
     """Draw a history, and make the empty lake that it is of."""
     lot, name = Random(seed), f"hosts{seed}"
-    s3.make_bucket(name)
-    with psycopg.connect(server_url, autocommit=True) as session:
-        session.execute(f"DROP DATABASE IF EXISTS {name}")
-        session.execute(f"CREATE DATABASE {name}")
+    catalog = CATALOGS[seed // IN_A_ROW % len(CATALOGS)]
+    for host in hosts:
+        host.set_clock(0)
+        host.use(catalog)
+    lake = places.lake(catalog, name)
     drawn = random_history(seed, size=40, keys=KEYS)
     records = [{**one, "name": f"t{seed}x{one['id']}x{row}y"} for row, one in enumerate(drawn)]
     landing = folder / f"landing{seed}"
@@ -211,14 +289,17 @@ def new_history(seed: int, hosts: tuple[Host, Host], s3: S3Server, server_url: s
     folders = (hosts[0].folder / name, hosts[1].folder / name)
     for project in folders:
         project.mkdir()
-        declared = _declaration(s3, server_url, name, landing, certificates=seed % 2 == 1)
+        declared = lake | _declaration(landing, certificates=seed % 2 == 1)
         (project / "frazil.yml").write_text(json.dumps(declared))
         if seed % 4 < 2:
             (project / "no-lease").touch()
-        (project / "secret").write_text(s3.secret_access_key)
-        (project / "password").write_text(f"{urlsplit(server_url).password}")
+        for file, secret in places.secrets().items():
+            (project / file).write_text(secret)
     return TwoHosts(
         lot=lot,
+        places=places,
+        catalog=catalog,
+        weather=lot.choice(WEATHER),
         hosts=hosts,
         folders=folders,
         landing=landing,
@@ -227,20 +308,7 @@ def new_history(seed: int, hosts: tuple[Host, Host], s3: S3Server, server_url: s
     )
 
 
-def _declaration(s3: S3Server, server_url: str, name: str, landing: Path, *, certificates: bool) -> dict[str, Any]:
-    address = urlsplit(server_url)
-    catalog = {
-        "type": "jdbc",
-        "uri": f"jdbc:postgresql://{address.hostname}:{address.port}/{name}",
-        "user": address.username,
-        "password": "${file:password}",
-    }
-    store = {
-        "endpoint": s3.endpoint,
-        "region": "us-east-1",
-        "access_key_id": s3.access_key_id,
-        "secret_access_key": "${file:secret}",
-    }
+def _declaration(landing: Path, *, certificates: bool) -> dict[str, Any]:
     things = {
         "name": "things",
         "source": {"kind": "dms", "path": f"{landing}", "header": True},
@@ -256,8 +324,6 @@ def _declaration(s3: S3Server, server_url: str, name: str, landing: Path, *, cer
     }
     return {
         "pipeline": "shop",
-        "lake": {"warehouse": f"s3://{name}/lake", "catalog": catalog},
-        "stores": {f"s3://{name}": store},
         "upkeep": {"retain_last": 1, "orphans_after_days": 1},
         "certificates": certificates,
         "tables": [things],

@@ -19,6 +19,7 @@ from frazil.errors import BusyError
 from frazil.lake import commit, heads, tables
 from frazil.lake.commit import TableTransaction
 from frazil.lake.heads import head
+from frazil.lake.refs import create_tag, show_snapshot
 from frazil.lake.tables import ensure
 from frazil.plan.tables.layout import TableLayout
 from frazil.runner import run as engine_run
@@ -133,10 +134,14 @@ def test_a_batch_whose_base_has_expired_is_refused(spark: SparkSession, tmp_path
 
     with pytest.raises(BusyError, match="nothing of this batch is visible"):
         write(session, base, 3)
-    with pytest.raises(Exception, match="Cannot find snapshot") as caught:
+    with pytest.raises(BusyError, match="expired snapshot"):
+        show_snapshot(session, PATH, int(base.snapshot_id or 0))
+    with pytest.raises(Exception, match="Cannot find snapshot") as reading:
         session.sql(f"SELECT * FROM {NAME} VERSION AS OF {base.snapshot_id}").collect()
+    with pytest.raises(Exception, match="unknown snapshot") as marking:
+        create_tag(session, PATH, "april", int(base.snapshot_id or 0))
 
-    assert isinstance(translate_error(caught.value), BusyError)
+    assert all(isinstance(translate_error(one.value), BusyError) for one in (reading, marking))
     assert rows(session) == [1, 2]
     assert head(session, NAME).branches == ()
 

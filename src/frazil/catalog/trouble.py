@@ -104,7 +104,7 @@ _OVERTAKEN: Final = re.compile(
     # branch, or dropped it as the branch of a killed run. The third: what this run read has expired.
     r"Cannot fast-forward|Found conflicting files|already exists and is being|Cannot commit|older than last sequence"
     r"|Cannot use branch \(does not exist\): frazil_run_|Ref does not exist: frazil_run_"
-    r"|Cannot set frazil_run_\w+ to unknown snapshot|Cannot find snapshot with ID \d"
+    r"|Cannot set \S+ to unknown snapshot|Cannot find snapshot with ID \d"
 )
 _OURS: Final = re.compile(r"\[(FZ\d{3})\] (.+)(?:\n\s+hint: (.+))?")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from frazil.errors import BusyError
 from frazil.iceberg.damage import local_path
 from frazil.iceberg.file_integrity import torn_snapshots
 from frazil.iceberg.metadata import read_metadata
@@ -93,9 +94,17 @@ def show_snapshot(spark: SparkSession, path: tuple[str, ...], snapshot: int) -> 
         spark: a session with the lake.
         path: catalog, namespace and name of the table.
         snapshot: id of the snapshot.
+
+    Raises:
+        BusyError: the snapshot has expired.
     """
     table = _table(spark, path)
     operations, older = table.operations(), table.snapshot(snapshot)
+    if older is None:
+        raise BusyError(
+            f"{'.'.join(path[1:])}: another process expired snapshot {snapshot} meanwhile; nothing was changed",
+            hint="run again: the points in time that can be shown are read anew",
+        )
     before = operations.current()
     metadata = java_class(spark, "org.apache.iceberg.TableMetadata").buildFrom(before)
     if older.schemaId() not in (None, before.currentSchemaId()):
