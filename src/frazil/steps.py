@@ -155,11 +155,13 @@ class RefreshGold:
         name: the aggregate.
         inputs: (mart, batch) of each mart that it reads, directly or through other aggregates.
         is_incremental: recompute only the groups that new batches touched, where possible.
+        rebuild: replace the rows although no snapshot says which batches they are made of.
     """
 
     name: str
     inputs: tuple[tuple[str, int], ...]
     is_incremental: bool = False
+    rebuild: bool = False
 
 
 Step: TypeAlias = FoldChanges | Ingest | Normalize | UpdateMart | AlterTable | RefreshGold

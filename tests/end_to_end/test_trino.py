@@ -18,6 +18,8 @@ import psutil
 import pytest
 import trino
 from pyiceberg.table import StaticTable
+from tests.end_to_end.engines import Engines
+from tests.end_to_end.foreign_hands import new_hands
 
 import frazil
 from frazil import api
@@ -54,6 +56,8 @@ FILES = (
     ("Op,id,updated_at,total,status,country", *(f"U,{n},2026-01-03 00:00:00,{n}.99,sent,CH" for n in range(1, 4))),
 )
 MARTS = ("orders", "orders_soft", "orders_history")
+SHORT, LONG = (1,), range(1000, 1050)
+"""Seeds of what other engines do to the tables."""
 
 
 @dataclass
@@ -195,6 +199,20 @@ def test_frazil_continues_exactly_after_maintenance_by_trino(shop: Shop, served:
     assert served.ask("SELECT total, status FROM orders WHERE id IN (1, 5, 6) ORDER BY id") == [
         tuple(row) for row in shop.by_duckdb("SELECT total, status FROM marts.orders WHERE id IN (1, 5, 6) ORDER BY id")
     ]
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("seed", [*SHORT, *(pytest.param(seed, marks=pytest.mark.laws) for seed in LONG)])
+def test_tables_that_other_engines_alter_are_right_or_refused(
+    seed: int, shop: Shop, served: Served, tmp_path: Path
+) -> None:
+    """LOUD: after each run they are right, or the run refuses and the way out of recovery.md makes them right."""
+    session = spark_session(frazil.load(shop.folder))
+    hands = new_hands(seed, Engines(port=served.said["port"], spark=session, lake=shop.folder / "lake"), tmp_path)
+
+    hands.live(rounds=2 if seed in SHORT else 4)
+
+    assert hands.faults == [], "\n".join(hands.said)
 
 
 @pytest.mark.server

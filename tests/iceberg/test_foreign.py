@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -88,6 +89,22 @@ def test_a_lost_bookmark_is_seen_before_a_run_and_by_check(shop: Shop) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize(("how", "said"), [("", "FZ703"), (" PURGE", None)])
+def test_check_fails_where_bronze_was_dropped(shop: Shop, how: str, said: str | None) -> None:
+    shop.land("20260101.csv", ONE)
+    shop.run()
+    shop.session.sql(f"DROP TABLE lake.bronze.orders{how}")
+
+    [failed] = [one for one in api.check(shop.pipeline) if one.ok is False]
+
+    assert failed.code == said
+    if said:
+        api.repair(shop.pipeline)
+    shop.run()
+    assert all(one.ok for one in api.check(shop.pipeline))
+
+
+@pytest.mark.spark
 def test_a_commit_between_plan_and_start_makes_the_run_plan_again(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.land("20260101.csv", ONE)
     shop.run()
@@ -113,3 +130,58 @@ def _moving(shop: Shop) -> api.RunOptions:
     """Options of a run, before which somebody else writes a table."""
     shop.session.sql("UPDATE lake.marts.orders SET note = 'again' WHERE id = 1")
     return api.RunOptions()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("changes", [("ad TO bd", "ac TO ad", "bd TO ac"), ("ad TO bd",)])
+def test_an_aggregate_with_renamed_columns_is_computed_again(shop: Shop, changes: tuple[str, ...]) -> None:
+    """By name all are there when two were swapped: groups that no batch touches would keep them."""
+    shop = with_notes(shop)
+    for change in changes:
+        shop.session.sql(f"ALTER TABLE lake.gold.notes RENAME COLUMN {change}")
+
+    [status] = api.status(shop.pipeline).gold
+    assert [one.code for one in api.check(shop.pipeline) if one.ok is False] == ["FZ710"]
+    api.run(shop.pipeline)
+
+    assert "another engine renamed" in f"{status.trouble}"
+    assert notes(shop) == [("ada", "x")]
+    assert api.plan(shop.pipeline).is_idle
+    assert [one.trouble for one in api.status(shop.pipeline).gold] == [None]
+
+
+@pytest.mark.spark
+def test_an_aggregate_without_bookmark_is_refused_until_it_is_made_again(shop: Shop) -> None:
+    shop = with_notes(shop)
+    shop.session.sql("CREATE OR REPLACE TABLE lake.gold.notes AS SELECT id, ac, b, 'other' AS ad FROM lake.gold.notes")
+
+    [failed] = api.plan(shop.pipeline).failed.values()
+    [status] = api.status(shop.pipeline).gold
+    with pytest.raises(RunFailedError) as caught:
+        api.run(shop.pipeline)
+
+    assert (failed.code, caught.value.exit_code) == ("FZ702", 8)
+    assert "no bookmark" in f"{status.trouble}"
+    assert [one.code for one in api.check(shop.pipeline) if one.ok is False] == ["FZ702"]
+    assert "--select notes" in f"{failed.hint}"
+    assert notes(shop) == [("ada", "other")]
+    api.run(shop.pipeline, select="notes", rebuild=True)
+    assert notes(shop) == [("ada", "x")]
+    assert api.plan(shop.pipeline).is_idle
+
+
+def with_notes(shop: Shop) -> Shop:
+    """The shop with an aggregate, after a run."""
+    declaration = shop.pipeline.folder / "frazil.yml"
+    sql = "select id, max(note) as ac, max(ts) is null as b, min('x') as ad from {{ orders }} group by id"
+    gold = f'gold: [{{name: notes, materialized: incremental, sql: "{sql}"}}]'
+    declaration.write_text(f"{declaration.read_text()}{gold}\n")
+    shop = replace(shop, pipeline=api.load(shop.pipeline.folder))
+    shop.land("20260101.csv", ONE, *(f"U,{key},2026-01-01 00:00:00,ada" for key in range(2, 30)))
+    shop.run()
+    return shop
+
+
+def notes(shop: Shop) -> list[tuple[str, str]]:
+    rows = shop.session.sql("SELECT DISTINCT ac, ad FROM lake.gold.notes").collect()
+    return [(row["ac"], row["ad"]) for row in rows]

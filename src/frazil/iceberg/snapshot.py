@@ -63,6 +63,11 @@ class TableSnapshot:
         return int(self.bookmark.get("batch", 0))
 
     @property
+    def own_bookmark(self) -> Mapping[str, Any]:
+        """The bookmark; empty if another engine renamed or dropped columns since it was written."""
+        return {} if self.altered else self.bookmark
+
+    @property
     def records(self) -> int:
         """Rows in data files, including rows that delete files remove."""
         return self._total("records")

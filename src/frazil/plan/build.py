@@ -96,12 +96,14 @@ def _gold_steps(
         if is_left or any(f"gold.{name}" in state.failed for name in upstream):
             continue
         before, wanted = held.get(one.name, {}), _wanted(one, reached, held)
-        is_renewed = f"gold.{one.name}" in rebuild or bool(renewed & wanted.keys())
+        is_asked = f"gold.{one.name}" in rebuild
+        is_renewed = is_asked or bool(renewed & wanted.keys())
         if all(wanted.values()) and (wanted != before or is_renewed or refreshed & upstream):
             refreshed.add(one.name)
             held[one.name] = wanted
             is_incremental = one.materialized == "incremental" and bool(before) and not is_renewed
-            yield RefreshGold(name=one.name, inputs=tuple(sorted(wanted.items())), is_incremental=is_incremental)
+            inputs = tuple(sorted(wanted.items()))
+            yield RefreshGold(name=one.name, inputs=inputs, is_incremental=is_incremental, rebuild=is_asked)
 
 
 def _wanted(gold: Gold, reached: Mapping[str, int], held: Mapping[str, Mapping[str, int]]) -> dict[str, int]:

@@ -242,7 +242,7 @@ def read_gold(spark: SparkSession, pipeline: Pipeline, failed: Collection[str]) 
         if f"gold.{gold.name}" in failed:
             return {}
         try:
-            return head(spark, quote(*gold_table(pipeline, gold).path)).bookmark
+            return head(spark, quote(*gold_table(pipeline, gold).path)).own_bookmark
         except Exception:  # noqa: BLE001 - whatever it is, it is this aggregate's
             return {}
 

@@ -18,7 +18,7 @@ from frazil.errors import FrazilError, HistoryChangedError, StorageError
 from frazil.iceberg.snapshot import TableSnapshot
 from frazil.runner.report.past_runs import standing
 from frazil.serve.lag import CaptureLag, Lags
-from frazil.serve.tables.layers import verify_foreign
+from frazil.serve.tables.layers import verify_foreign, verify_gold
 from frazil.serve.tables.manifests import verify_manifests
 from frazil.serve.tables.tables import read_snapshot, tables, unfinished_erase
 from frazil.silver.baseline import baseline_of
@@ -179,8 +179,11 @@ def _gold(pipeline: Pipeline, located: Located, gold: Gold, failures: tuple[Past
         held = dict(stands.bookmark.get("inputs", {}))
         marts = pipeline.lake.namespaces.marts
         ahead += [read_snapshot(located.get((marts, mart))).batch - batch for mart, batch in held.items()]
+        verify_gold(own, stands)
     except StorageError as error:
         trouble = error.message
+    except HistoryChangedError as error:
+        trouble = f"{error.message}; {error.hint}"
     # An aggregate is replaced as a whole, so the row count in its metadata is exact.
     made = _made(own.full_name, stands, lag=max(ahead), rows=stands.records, deleted=None)
     return replace(made, trouble=trouble, failures=failures)

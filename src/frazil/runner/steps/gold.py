@@ -112,6 +112,7 @@ def refresh_gold(
 
     Raises:
         OtherOwnerError: the table belongs to another pipeline, or is not an aggregate.
+        BookmarkLostError: the table has rows and no bookmark, and no rebuild was asked for.
         SqlError: Spark refuses the SELECT, it fails on a value, or a table cannot store its rows.
     """
     gold = next(gold for gold in pipeline.gold if gold.name == step.name)
@@ -127,7 +128,7 @@ def refresh_gold(
     _check_columns(whose, rows)
     columns = {field.name: field.dataType.simpleString() for field in rows.schema}
     layout = TableLayout(path=made.path, columns=columns)
-    base = head(spark, quote(*made.path))
+    base = head(spark, quote(*made.path), rebuilt=step.rebuild)
     belongs(made, base.bookmark, pipeline=pipeline.pipeline)
     bookmark = {
         "pipeline": pipeline.pipeline,

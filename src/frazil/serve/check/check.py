@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 import duckdb
 
 from frazil.catalog.catalogs import NoLakeError
+from frazil.catalog.warehouse import verify_catalog
 from frazil.duck.database import connect
 from frazil.errors import FrazilError, HistoryChangedError, StorageError
 from frazil.iceberg.damage import folder_addresses
@@ -17,14 +18,15 @@ from frazil.serve.check.changes import change_steps
 from frazil.serve.check.files import file_steps
 from frazil.serve.check.finding import Finding, Proof
 from frazil.serve.check.marts import mart_steps
-from frazil.serve.tables.layers import layers, verify_foreign
+from frazil.serve.tables.layers import layers, verify_foreign, verify_gold
 from frazil.serve.tables.manifests import verify_data_files
-from frazil.serve.tables.tables import tables
+from frazil.serve.tables.tables import read_snapshot, tables
 from frazil.spec.sql.select import selected
+from frazil.spec.tables import gold_table, source_tables
 from frazil.storage.store_client import ObjectStoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from frazil.catalog.catalogs import Located
     from frazil.serve.check.finding import Step
@@ -80,6 +82,8 @@ def check(pipeline: Pipeline, *, select: Sequence[str] = (), listener: CheckList
     - CONVERGE: each mart holds exactly what all changes up to its batch fold to.
     - AGREE: marts of a table at one batch show the same living rows.
 
+    Of aggregates it looks only for columns that another engine renamed or dropped, and for a lost bookmark.
+
     A table whose files are missing or damaged fails its proof, and so does a declaration that does not fit its files.
     Proofs that need such a table are undecided; all others run.
 
@@ -104,16 +108,39 @@ def check(pipeline: Pipeline, *, select: Sequence[str] = (), listener: CheckList
     located = tables(pipeline)
     if not located:
         raise NoLakeError(pipeline.lake.warehouse)
-    names = selected(pipeline, select).tables
+    chosen = selected(pipeline, select)
     listener = listener or Silent()
     findings: list[Finding] = []
     with _Connection(located) as connection:
         for table in pipeline.tables:
-            if table.name in names:
+            if table.name in chosen.tables:
                 for finding in _findings(pipeline, table, located, connection, listener):
                     findings.append(finding)
                     listener.found(finding)
+    for finding in _of_gold(pipeline, chosen.gold, located):
+        findings.append(finding)
+        listener.found(finding)
     return findings
+
+
+def _of_gold(pipeline: Pipeline, names: Collection[str], located: Located) -> Iterator[Finding]:
+    """Find the aggregates that another engine replaced, or whose columns it renamed or dropped."""
+    for gold in pipeline.gold:
+        made = gold_table(pipeline, gold)
+        if gold.name not in names:
+            continue
+        try:
+            verify_gold(made, read_snapshot(located.get(made.key)))
+        except (HistoryChangedError, StorageError) as error:
+            yield Finding(
+                source_table=gold.name,
+                law="CONVERGE",
+                table=made.full_name,
+                ok=False,
+                detail=error.message,
+                code=error.code,
+                hint=error.hint,
+            )
 
 
 class _Connection:
@@ -144,6 +171,7 @@ def _findings(
 ) -> Iterator[Finding]:
     listener.began(table.name, "look for its files")
     try:
+        verify_catalog(pipeline, table, located.get(source_tables(pipeline, table).bronze.key))
         here = layers(pipeline, table, located)
     except (NotOnThisMachineError, ObjectStoreError):
         raise
@@ -168,8 +196,17 @@ def _findings(
     yield from lost
     damaged, failed = {finding.table for finding in lost}, {(finding.law, finding.table) for finding in lost}
     if not here.bronze.exists:
-        detail = "no such table yet"
-        yield Finding(source_table=table.name, law="NOTHING-LOST", table=here.bronze.name, ok=None, detail=detail)
+        others = [layer.name for layer in here.all]
+        detail = f"it is gone, and {others[0]} is not" if others else "no such table yet"
+        hint = "frazil run takes the files again" if others else None
+        yield Finding(
+            source_table=table.name,
+            law="NOTHING-LOST",
+            table=here.bronze.name,
+            ok=False if others else None,
+            detail=detail,
+            hint=hint,
+        )
         return
     for step in (*file_steps(proof), *byte_steps(proof), *change_steps(proof), *mart_steps(proof)):
         if (step.law, step.table) not in failed:

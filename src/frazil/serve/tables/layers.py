@@ -10,7 +10,7 @@ from frazil.duck.sql import scan
 from frazil.errors import StorageError
 from frazil.iceberg.metadata import NotOnThisMachineError
 from frazil.iceberg.snapshot import TableSnapshot, verify_bookmark
-from frazil.plan.tables.altered import AlteredTableError, altered_tables
+from frazil.plan.tables.altered import AlteredTableError, altered_tables, said_of
 from frazil.plan.tables.layout import BRONZE
 from frazil.serve.tables.tables import read_snapshot
 from frazil.silver.contract import settle
@@ -173,3 +173,19 @@ def verify_foreign(table: Table, name: str, found: TableSnapshot, *, is_bronze: 
     verify_bookmark(name, found, table=table.name, is_bronze=is_bronze)
     for why in altered_tables(table, {BRONZE if is_bronze else name: found.altered}).values():
         raise AlteredTableError(f"{name}: {why}", hint="frazil run rebuilds it")
+
+
+def verify_gold(made: LakeTable, found: TableSnapshot) -> None:
+    """Refuse an aggregate without a bookmark, or with columns that another engine renamed or dropped.
+
+    Args:
+        made: the aggregate.
+        found: its newest snapshot.
+
+    Raises:
+        BookmarkLostError: it has rows, and no snapshot says which batches they are made of.
+        AlteredTableError: columns were renamed or dropped.
+    """
+    verify_bookmark(made.full_name, found, table=made.name)
+    if found.altered:
+        raise AlteredTableError(f"{made.full_name}: {said_of(found.altered)}", hint="frazil run computes it again")

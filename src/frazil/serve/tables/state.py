@@ -13,7 +13,7 @@ from frazil.duck.database import connect
 from frazil.duck.sql import scan
 from frazil.errors import FrazilError, StorageError
 from frazil.iceberg.clock import day_of_horizon, today
-from frazil.iceberg.snapshot import verify_bookmark
+from frazil.iceberg.snapshot import BookmarkLostError, verify_bookmark
 from frazil.plan.plan import read_only
 from frazil.plan.state import (
     State,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from frazil.catalog.catalogs import Located
-    from frazil.spec import Pipeline, Table
+    from frazil.spec import Gold, Pipeline, Table
     from frazil.spec.sql.select import Selection
 
 _NONE: Final[Mapping[str, FrazilError]] = MappingProxyType({})
@@ -78,7 +78,12 @@ def state(
             )
         except Exception as error:  # noqa: BLE001 - any error fails this table only
             failed[table.name] = as_frazil_error(error, pipeline)
-    marks = {gold.name: _bookmark(located.get(gold_table(pipeline, gold).key)) for gold in pipeline.gold}
+    marks: dict[str, Mapping[str, Any]] = {}
+    for one in pipeline.gold:
+        try:
+            marks[one.name] = _bookmark(pipeline, one, located, rebuild=rebuild)
+        except BookmarkLostError as error:
+            marks[one.name], failed[f"gold.{one.name}"] = {}, error
     gold = gold_state(pipeline, marks)
     return State(tables=found, failed=failed | gold_problems(pipeline, found, gold), gold=gold)
 
@@ -115,12 +120,16 @@ def _table(pipeline: Pipeline, table: Table, located: Located, *, is_read: bool,
     return replace(found, snapshots={name: at.snapshot_id for name, at in stands.items()})
 
 
-def _bookmark(location: str | None) -> Mapping[str, Any]:
+def _bookmark(pipeline: Pipeline, gold: Gold, located: Located, *, rebuild: bool) -> Mapping[str, Any]:
     """Return an aggregate's bookmark; empty if it cannot be read, so that its refresh runs and reports the error."""
+    made = gold_table(pipeline, gold)
     try:
-        return read_snapshot(location).bookmark
+        found = read_snapshot(located.get(made.key))
     except StorageError:
         return {}
+    if not rebuild:
+        verify_bookmark(made.full_name, found, table=gold.name)
+    return found.own_bookmark
 
 
 def _ledger(located: Located, bronze: str) -> Ledger:
