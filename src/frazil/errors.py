@@ -58,6 +58,10 @@ class FrazilError(Exception):
         return f"{text}\n  hint: {self.hint}" if self.hint else text
 
 
+class FrazilWarning(RuntimeWarning):
+    """A call is done, and something beside it did not work."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """One error of a plan or a run, as a value.

@@ -6,6 +6,7 @@ import json
 import socket
 import ssl
 import time
+import warnings
 from threading import Event as Stop
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import pytest
 from tests.interop.receivers import Webhook, certificate, mail_server, webhook
 
 from frazil import api
+from frazil.cli.console import err, error_exit
 from frazil.errors import BusyError, ContractError, Failure, FrazilError, SourceError, StorageError
 from frazil.interop.notify import notify as telling
 from frazil.interop.notify.message import meaning
@@ -181,7 +183,7 @@ def test_a_receiver_that_refuses_is_a_warning_without_its_address_and_hears_of_i
         hook.status = 200
         accepted = told(one, ran(SourceError("a")))
 
-    assert refused == ["[FZ915] notify 1 (webhook): HTTP 404; it is tried again"]
+    assert refused == ["[FZ915] notify 1 (webhook): HTTP 404; it is sent the next time"]
     assert accepted == []
     assert len(hook.got) == len(other.got) == 1
 
@@ -203,7 +205,7 @@ def test_an_address_that_does_not_work_is_not_shown(
         monkeypatch.setenv("HOOK", address)
 
     assert told(pipeline(tmp_path, Notify(webhook=HOOK)), ran(SourceError("a"))) == [
-        f"[FZ915] notify 1 (webhook): {why}; it is tried again"
+        f"[FZ915] notify 1 (webhook): {why}; it is sent the next time"
     ]
 
 
@@ -213,7 +215,7 @@ def test_a_redirect_is_not_followed(tmp_path: Path, hook: Webhook) -> None:
         other.status, other.address = 302, hook.address
         warnings = told(pipeline(tmp_path, Notify(webhook=HOOK)), ran(SourceError("a")))
 
-    assert warnings == ["[FZ915] notify 1 (webhook): HTTP 302; it is tried again"]
+    assert warnings == ["[FZ915] notify 1 (webhook): HTTP 302; it is sent the next time"]
     assert hook.got == []
 
 
@@ -228,7 +230,7 @@ def test_a_silent_receiver_delays_a_run_by_its_limit_only(
         warnings = told(one, ran(SourceError("a")))
 
     assert time.monotonic() - began < 5
-    assert warnings == ["[FZ915] notify 1 (webhook): no answer in time; it is tried again"]
+    assert warnings == ["[FZ915] notify 1 (webhook): no answer in time; it is sent the next time"]
     assert len(hook.got) == 1
 
 
@@ -268,8 +270,8 @@ def test_a_login_is_sent_within_tls_only(tmp_path: Path, monkeypatch: pytest.Mon
         monkeypatch.setenv("SSL_CERT_FILE", f"{file}")
         taken = told(pipeline(tmp_path, mail(heard.port)), ran(SourceError("a")))
 
-    assert refused == ["[FZ915] notify 1 (email): SMTPNotSupportedError; it is tried again"]
-    assert unknown == ["[FZ915] notify 1 (email): SSLCertVerificationError; it is tried again"]
+    assert refused == ["[FZ915] notify 1 (email): SMTPNotSupportedError; it is sent the next time"]
+    assert unknown == ["[FZ915] notify 1 (email): SSLCertVerificationError; it is sent the next time"]
     assert taken == []
     assert [line for line, _ in plain.commands if "AUTH" in line] == []
     assert [is_safe for line, is_safe in heard.commands if line.startswith("AUTH")] == [True]
@@ -358,7 +360,7 @@ def test_a_watch_tells_changes_and_tries_again_once_a_minute(
     hook.status = 500
     for _ in range(3):
         following.turned([bad])
-    assert said == ["[FZ915] notify 1 (webhook): HTTP 500; it is tried again"]
+    assert said == ["[FZ915] notify 1 (webhook): HTTP 500; it is sent the next time"]
     hook.status = 200
     monkeypatch.setattr(following, "_next", 0.0)
     for verdict in (bad, bad, good, good):
@@ -415,6 +417,18 @@ def test_a_check_that_finds_differences_sends_a_message(tmp_path: Path, hook: We
         "shop: orders differs: AGREE\nmore: frazil check --source",
         "shop: orders equal again (AGREE is over)\nmore: frazil check --source",
     ]
+
+
+def test_a_command_shows_a_message_that_is_not_taken_as_one_line(tmp_path: Path, hook: Webhook) -> None:
+    hook.status = 500
+    one = pipeline(tmp_path, Notify(webhook=HOOK))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        with err.capture() as said, error_exit():
+            notify(one, "check", [of_errors("orders", ["FZ200"])])
+
+    assert said.get() == "[FZ915] notify 1 (webhook): HTTP 500; it is sent the next time\n"
 
 
 def test_a_damaged_file_of_sent_messages_is_as_if_it_were_lost(tmp_path: Path, hook: Webhook) -> None:

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import traceback
+import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ import typer
 from rich.console import Console
 
 from frazil.cli.interrupt import READER_GONE, wait_for_hang_up
-from frazil.errors import DeclarationError, FrazilError
+from frazil.errors import DeclarationError, FrazilError, FrazilWarning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +64,8 @@ def print_json(value: Any) -> None:
 def error_exit(*, as_json: bool = False, verbose: bool = False) -> Iterator[None]:
     """End the command with an error's exit code and text; with ``verbose`` also its stack."""
     try:
-        yield
+        with _plain_warnings():
+            yield
     except (typer.Exit, typer.Abort):
         raise
     except BrokenPipeError:
@@ -79,6 +81,24 @@ def error_exit(*, as_json: bool = False, verbose: bool = False) -> Iterator[None
             raise typer.Exit(known.exit_code) from None
         _report_bug(error, as_json=as_json, verbose=verbose)
         raise typer.Exit(_BUG) from None
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Show Frazil's own warnings without the line of code that they come from."""
+    usual = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *place: Any) -> None:
+        if issubclass(category, FrazilWarning):
+            err.print(f"{message}", style="yellow", markup=False)
+        else:
+            usual(message, category, *place)
+
+    warnings.showwarning = show  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        warnings.showwarning = usual
 
 
 def _translated(error: Exception) -> FrazilError | None:

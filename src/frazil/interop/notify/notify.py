@@ -10,7 +10,7 @@ from dataclasses import replace
 from threading import Thread
 from typing import TYPE_CHECKING, Final
 
-from frazil.errors import BusyError, FrazilError
+from frazil.errors import BusyError, FrazilError, FrazilWarning
 from frazil.interop.notify.message import Message
 from frazil.interop.notify.send import NotifyError, send
 from frazil.interop.notify.told import compare, load, receiver_id, save
@@ -57,10 +57,10 @@ def notified(pipeline: Pipeline, work: Callable[[], RunReport]) -> RunReport:
 
 
 def notify(pipeline: Pipeline, origin: str, verdicts: Iterable[Verdict]) -> None:
-    """Send the findings of other work than a run; a message that is not taken is a Python warning."""
+    """Send the findings of other work than a run; a message that is not taken is a :class:`FrazilWarning`."""
     if pipeline.notify:
         for text in tell(pipeline, origin, [*verdicts]):
-            warnings.warn(text, RuntimeWarning, stacklevel=3)
+            warnings.warn(text, FrazilWarning, stacklevel=3)
 
 
 def notified_following(pipeline: Pipeline, origin: str, work: Callable[[], int]) -> int:
@@ -238,7 +238,7 @@ class _Telling(Thread):
         """Return what did not work so far."""
         slow = [f"{one.name}: {one.trouble}" for one in self._sending if one.trouble]
         found = self._troubles if self._troubles is not None else slow or ["no answer in time"]
-        return [f"[{NotifyError.code}] {text}; it is tried again" for text in found]
+        return [f"[{NotifyError.code}] {text}; it is sent the next time" for text in found]
 
     def _tell(self) -> list[str]:
         before = load(self._pipeline, self._origin)
