@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from frazil.interop.live.progress import Progress
+    from frazil.interop.live.progress import LoopProgress
 
 
 class Client:
@@ -73,7 +73,7 @@ def pipeline(tmp_path: Path) -> Pipeline:
 
 
 @pytest.fixture
-def progress(pipeline: Pipeline, client: Client) -> Iterator[Progress]:
+def progress(pipeline: Pipeline, client: Client) -> Iterator[LoopProgress]:
     with served(pipeline, {"orders"}, ("127.0.0.1", 0), client.said.append) as one:
         yield one
 
@@ -86,7 +86,9 @@ def report(*errors: SourceError) -> RunReport:
     )
 
 
-def test_a_watch_is_ready_after_a_good_round_and_not_while_a_failure_stands(progress: Progress, client: Client) -> None:
+def test_a_watch_is_ready_after_a_good_round_and_not_while_a_failure_stands(
+    progress: LoopProgress, client: Client
+) -> None:
     options = progress.of_watch(WatchOptions())
 
     assert client.get("/readyz") == (503, "no round has ended yet\n")
@@ -102,7 +104,7 @@ def test_a_watch_is_ready_after_a_good_round_and_not_while_a_failure_stands(prog
     assert client.get("/readyz") == (200, "ready\n")
 
 
-def test_metrics_of_a_watch_are_its_rounds_and_its_newest_run(progress: Progress, client: Client) -> None:
+def test_metrics_of_a_watch_are_its_rounds_and_its_newest_run(progress: LoopProgress, client: Client) -> None:
     ran: list[float] = []
     options = progress.of_watch(WatchOptions(ran=lambda _report, lag: ran.append(lag)))
 
@@ -125,7 +127,9 @@ def test_metrics_of_a_watch_are_its_rounds_and_its_newest_run(progress: Progress
     assert ran == [2.5]
 
 
-def test_metrics_of_a_capture_are_what_it_landed_and_how_far_it_is_behind(progress: Progress, client: Client) -> None:
+def test_metrics_of_a_capture_are_what_it_landed_and_how_far_it_is_behind(
+    progress: LoopProgress, client: Client
+) -> None:
     options = progress.of_capture(CaptureOptions())
     before = client.metrics()
 
@@ -148,7 +152,7 @@ def test_metrics_of_a_capture_are_what_it_landed_and_how_far_it_is_behind(progre
 
 
 def test_a_loop_that_shows_no_progress_is_not_healthy(
-    progress: Progress, client: Client, monkeypatch: pytest.MonkeyPatch
+    progress: LoopProgress, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched, captured = progress.of_watch(WatchOptions()), progress.of_capture(CaptureOptions())
     assert watched.listener
@@ -167,14 +171,14 @@ def test_a_loop_that_shows_no_progress_is_not_healthy(
     assert client.get("/healthz?seconds=soon")[0] == 200
 
 
-def test_nothing_else_is_answered(progress: Progress, client: Client) -> None:
+def test_nothing_else_is_answered(progress: LoopProgress, client: Client) -> None:
     del progress
 
     assert [client.get(path)[0] for path in ("/", "/metrics/../etc", "/healthz/x")] == [404] * 3
     assert [client.get("/metrics", method)[0] for method in ("POST", "DELETE", "PUT")] == [501] * 3
 
 
-def test_a_client_that_says_nothing_delays_no_probe(progress: Progress, client: Client) -> None:
+def test_a_client_that_says_nothing_delays_no_probe(progress: LoopProgress, client: Client) -> None:
     progress.of_watch(WatchOptions()).turned(report())
     silent = [socket.create_connection(("127.0.0.1", client.port)) for _ in range(20)]
 
@@ -184,7 +188,7 @@ def test_a_client_that_says_nothing_delays_no_probe(progress: Progress, client: 
         one.close()
 
 
-def test_a_port_in_use_is_named_with_the_way_out(pipeline: Pipeline, progress: Progress, client: Client) -> None:
+def test_a_port_in_use_is_named_with_the_way_out(pipeline: Pipeline, progress: LoopProgress, client: Client) -> None:
     del progress
 
     with pytest.raises(MetricsPortError, match=r"cannot listen on 127.0.0.1:\d+: Address already in use"):

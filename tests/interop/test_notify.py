@@ -17,9 +17,9 @@ from frazil import api
 from frazil.cli.console import err, error_exit
 from frazil.errors import BusyError, ContractError, Failure, FrazilError, SourceError, StorageError
 from frazil.interop.notify import notify as telling
-from frazil.interop.notify.message import meaning
+from frazil.interop.notify.message import code_meaning
 from frazil.interop.notify.notify import Following, notified, notify, tell
-from frazil.interop.notify.verdicts import Verdict, of_errors, of_findings, of_lags, of_run
+from frazil.interop.notify.verdicts import PartVerdict, of_errors, of_findings, of_lags, of_run
 from frazil.runner.report.report import GoldReport, RunFailedError, RunReport, TableReport
 from frazil.serve.check.finding import Finding
 from frazil.serve.lag import CaptureLag
@@ -134,7 +134,7 @@ def test_a_hostile_name_is_escaped(tmp_path: Path, hook: Webhook) -> None:
 
     told(one, ran(SourceError("a")))
 
-    assert hook.texts[0].startswith("&lt;!channel&gt; &amp; co\\n\\x1b[31m\\u202eshop: orders failed")
+    assert hook.texts[0].startswith("&lt;!channel&gt; &amp; co ⟦U+001B⟧[31m⟦U+202E⟧shop: orders failed")
 
 
 def test_the_form_json_has_the_events(tmp_path: Path, hook: Webhook) -> None:
@@ -168,7 +168,7 @@ def test_a_receiver_gets_what_it_wants_by_its_own_limits(tmp_path: Path, hook: W
     assert [text.partition("\nmore")[0] for text in hook.texts] == [
         "shop: slot a is behind by 2 MB\nshop: slot b is behind by 61 s",
         "shop: orders: 3 records went to quarantine; frazil quarantine orders",
-        f"shop: orders failed: [FZ400] {meaning('FZ400')}",
+        f"shop: orders failed: [FZ400] {code_meaning('FZ400')}",
     ]
 
 
@@ -244,7 +244,7 @@ def test_mail_goes_to_everybody_with_a_title(tmp_path: Path) -> None:
     head, _, body = text.partition("\n\n")
     assert {line for line in head.splitlines() if line[:4] in ("To: ", "Subj", "Bcc:")} == {
         "To: a@b.example, c@d.example",
-        "Subject: frazil: shop\\nBcc: x@y: 1 failed, 1 quarantine",
+        "Subject: frazil: shop Bcc: x@y: 1 failed, 1 quarantine",
     }
     assert "orders failed: [FZ200]" in body
     assert [line for line, _ in heard.commands if line.startswith("rcpt")] == [
@@ -296,8 +296,8 @@ def test_a_run_that_cannot_begin_sends_a_message_but_a_busy_pipeline_does_not(tm
     notified(one, ran)
 
     assert [text.splitlines()[:-1] for text in hook.texts] == [
-        [f"shop: the run failed: [FZ300] {meaning('FZ300')}"],
-        [f"shop: orders failed: [FZ200] {meaning('FZ200')}", "shop: the run recovered (FZ300 is over)"][::-1],
+        [f"shop: the run failed: [FZ300] {code_meaning('FZ300')}"],
+        [f"shop: orders failed: [FZ200] {code_meaning('FZ200')}", "shop: the run recovered (FZ300 is over)"][::-1],
         ["shop: orders recovered (FZ200 is over)"],
     ]
 
@@ -333,7 +333,7 @@ def test_runs_tell_failures_quarantine_and_freshness(tmp_path: Path, hook: Webho
 
     assert [report.warnings for report in reports] == [[], []]
     failed, done = (text.splitlines()[:-1] for text in hook.texts)
-    assert failed == [f"shop: orders failed: [FZ201] {meaning('FZ201')}"]
+    assert failed == [f"shop: orders failed: [FZ201] {code_meaning('FZ201')}"]
     assert done == [
         "shop: orders recovered (FZ201 is over)",
         "shop: orders: 1 record went to quarantine; frazil quarantine orders",
@@ -485,5 +485,5 @@ def test_a_wrong_receiver_is_named_without_its_secret(tmp_path: Path, receiver: 
 
 
 def test_the_meaning_of_an_unknown_code_is_that_it_is_unexpected() -> None:
-    assert meaning("FZ000") == meaning("XX1") == "An error that Frazil does not expect."
-    assert Verdict(event="lag", part="a").causes_for(Notify(webhook=HOOK)) == ()
+    assert code_meaning("FZ000") == code_meaning("XX1") == "An error that Frazil does not expect."
+    assert PartVerdict(event="lag", part="a").causes_for(Notify(webhook=HOOK)) == ()

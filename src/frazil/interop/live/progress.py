@@ -62,7 +62,7 @@ class Seen:
     run: LastRun | None
 
 
-class Progress:
+class LoopProgress:
     """Collects the numbers from the callbacks of a watch or a capture."""
 
     def __init__(self, pipeline: str) -> None:
@@ -162,7 +162,7 @@ class Progress:
 class _Beats:
     """A listener that notes that a run works, and calls another one."""
 
-    def __init__(self, progress: Progress, listener: Listener | None) -> None:
+    def __init__(self, progress: LoopProgress, listener: Listener | None) -> None:
         self._progress, self._listener = progress, listener
 
     def planned(self, steps: Sequence[Step]) -> None:

@@ -14,10 +14,10 @@ from frazil.interop.metrics import registry_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from frazil.interop.live.progress import Progress, Seen
+    from frazil.interop.live.progress import LoopProgress, Seen
 
 
-def metrics_text(progress: Progress) -> tuple[bytes, str]:
+def metrics_text(progress: LoopProgress) -> tuple[bytes, str]:
     """Return the metrics as text, and its content type."""
     seen = progress.seen
     run = seen.run

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from frazil.errors import SetupError
-from frazil.interop.live.progress import Progress
+from frazil.interop.live.progress import LoopProgress
 from frazil.interop.observe import ObserverError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class MetricsPortError(SetupError):
 @contextmanager
 def served(
     pipeline: Pipeline, names: Collection[str], address: tuple[str, int], tell: Callable[[str], None]
-) -> Iterator[Progress]:
+) -> Iterator[LoopProgress]:
     """Serve the numbers of a process while a block runs.
 
     Args:
@@ -53,7 +53,7 @@ def served(
         from frazil.interop.live.prometheus import metrics_text  # noqa: PLC0415 - imported only when it is wanted
     except ModuleNotFoundError as error:
         raise ObserverError(f"--metrics-port needs {error.name}", hint="pip install 'frazil[observe]'") from error
-    progress, stop = Progress(pipeline.pipeline), Event()
+    progress, stop = LoopProgress(pipeline.pipeline), Event()
     handler = type("Handler", (_Handler,), {"progress": progress, "metrics": staticmethod(metrics_text)})
     host, port = address
     server = type("Server", (_Server,), {"address_family": socket.AF_INET6 if ":" in host else socket.AF_INET})
@@ -77,7 +77,7 @@ def served(
             listening.shutdown()
 
 
-def _measure(pipeline: Pipeline, names: Collection[str], progress: Progress, stop: Event) -> None:
+def _measure(pipeline: Pipeline, names: Collection[str], progress: LoopProgress, stop: Event) -> None:
     from frazil.serve.lag import Lags  # noqa: PLC0415 - PyArrow comes with it
 
     while not stop.is_set():
@@ -99,8 +99,8 @@ class _Handler(BaseHTTPRequestHandler):
     """Answers only GET, and only of the three paths."""
 
     timeout = _CLIENT_SECONDS
-    progress: Progress
-    metrics: Callable[[Progress], tuple[bytes, str]]
+    progress: LoopProgress
+    metrics: Callable[[LoopProgress], tuple[bytes, str]]
 
     def do_GET(self) -> None:
         """Answer one request."""

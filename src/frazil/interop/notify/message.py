@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import FrazilError
 from frazil.spec.amount import counted
+from frazil.spec.notebook import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from frazil.interop.notify.verdicts import Verdict
+    from frazil.interop.notify.verdicts import PartVerdict
     from frazil.spec.model.notify import Event
 
 _NAMED: Final = 5
@@ -42,11 +43,11 @@ class News:
     part: str
     causes: tuple[str, ...]
     was: str
-    verdict: Verdict
+    verdict: PartVerdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class NotifyMessage:
     """All news of one turn for one receiver.
 
     Attributes:
@@ -67,9 +68,9 @@ class Message:
     def title(self) -> str:
         """Return one line: the pipeline, and how many parts are in each state."""
         if self.is_test:
-            return shown(f"{self.pipeline}: a test message")
+            return one_line(f"{self.pipeline}: a test message")
         events = [one.event for one in self.news]
-        return shown(f"{self.pipeline}: {', '.join(f'{events.count(one)} {one}' for one in dict.fromkeys(events))}")
+        return one_line(f"{self.pipeline}: {', '.join(f'{events.count(one)} {one}' for one in dict.fromkeys(events))}")
 
     @property
     def text(self) -> str:
@@ -78,7 +79,7 @@ class Message:
             return f"{self.title} of frazil doctor --notify"
         more = f"frazil runs {self.run_id[-12:]}" if self.run_id else _MORE.get(self.origin, "frazil status")
         lines = [f"{self.pipeline}: {line}" for line in _lines(self.news)]
-        return "\n".join(map(shown, [*lines, f"more: {more}"]))
+        return "\n".join(map(one_line, [*lines, f"more: {more}"]))
 
     def as_values(self) -> dict[str, Any]:
         """Return the message as plain values, for JSON."""
@@ -99,12 +100,12 @@ class Message:
 _NUMBERS: Final = ("rows", "seconds", "size_bytes")
 
 
-def shown(text: str) -> str:
-    """Return a text in which escapes replace what does not print, such as line ends and marks of direction."""
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+def one_line(text: str) -> str:
+    """Return a text as one line, with codes in place of hostile characters such as marks of direction."""
+    return visible(" ".join(text.split()))
 
 
-def meaning(code: str) -> str:
+def code_meaning(code: str) -> str:
     """Return the sentence that describes an error's class; it holds nothing of the failure itself."""
     kinds = [FrazilError]
     while kinds:
@@ -129,7 +130,7 @@ def _line(one: News, parts: str) -> str:
     verdict = one.verdict
     match one.event:
         case "failed":
-            return f"{parts} failed: {' '.join(f'[{code}] {meaning(code)}' for code in one.causes)}"
+            return f"{parts} failed: {' '.join(f'[{code}] {code_meaning(code)}' for code in one.causes)}"
         case "recovered":
             over = f" ({', '.join(one.causes)} is over)" if one.was in ("failed", "stale", "different") else ""
             return f"{parts} {_OVER[one.was]}{over}"

@@ -11,10 +11,10 @@ from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 from frazil.errors import BusyError, FrazilError, FrazilWarning
-from frazil.interop.notify.message import Message
-from frazil.interop.notify.send import NotifyError, send
-from frazil.interop.notify.told import compare, load, receiver_id, save
-from frazil.interop.notify.verdicts import Verdict, of_errors, of_freshness, of_lags, of_run
+from frazil.interop.notify.message import NotifyMessage
+from frazil.interop.notify.send import NotifyError, send_message
+from frazil.interop.notify.told import compare_news, read_sent, receiver_id, write_sent
+from frazil.interop.notify.verdicts import PartVerdict, of_errors, of_freshness, of_lags, of_run
 from frazil.runner.report.report import RunFailedError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def notified(pipeline: Pipeline, work: Callable[[], RunReport]) -> RunReport:
     return report
 
 
-def notify(pipeline: Pipeline, origin: str, verdicts: Iterable[Verdict]) -> None:
+def notify(pipeline: Pipeline, origin: str, verdicts: Iterable[PartVerdict]) -> None:
     """Send the findings of other work than a run; a message that is not taken is a :class:`FrazilWarning`."""
     if pipeline.notify:
         for text in tell(pipeline, origin, [*verdicts]):
@@ -115,7 +115,7 @@ def _tell_run(pipeline: Pipeline, report: RunReport) -> None:
     report.warnings += tell(pipeline, "run", verdicts, run_id=report.run_id)
 
 
-def looked(pipeline: Pipeline, names: Collection[str]) -> list[Verdict]:
+def looked(pipeline: Pipeline, names: Collection[str]) -> list[PartVerdict]:
     """Return how far captures are behind and how old marts are, if a receiver wants to know; never raise.
 
     Cost: five seconds if servers do not answer; nothing without captures and rules on freshness.
@@ -123,7 +123,7 @@ def looked(pipeline: Pipeline, names: Collection[str]) -> list[Verdict]:
     from frazil.serve.check.rules import test_freshness  # noqa: PLC0415 - DuckDB takes time to import
     from frazil.serve.lag import Lags  # noqa: PLC0415
 
-    wanted, found = {event for one in pipeline.notify for event in one.on}, list[Verdict]()
+    wanted, found = {event for one in pipeline.notify for event in one.on}, list[PartVerdict]()
     if "lag" in wanted:
         with suppress(Exception):
             found += of_lags(Lags(pipeline, names).all())
@@ -133,7 +133,7 @@ def looked(pipeline: Pipeline, names: Collection[str]) -> list[Verdict]:
     return found
 
 
-def tell(pipeline: Pipeline, origin: str, verdicts: Sequence[Verdict], *, run_id: str = "") -> list[str]:
+def tell(pipeline: Pipeline, origin: str, verdicts: Sequence[PartVerdict], *, run_id: str = "") -> list[str]:
     """Send each receiver what it does not know yet.
 
     Args:
@@ -153,7 +153,7 @@ def tell(pipeline: Pipeline, origin: str, verdicts: Sequence[Verdict], *, run_id
 
 def trial(pipeline: Pipeline) -> list[tuple[str, str | None]]:
     """Send every receiver a test message; return their names, each with why it failed, or None."""
-    message = Message(pipeline=pipeline.pipeline, origin="doctor", run_id="", is_test=True)
+    message = NotifyMessage(pipeline=pipeline.pipeline, origin="doctor", run_id="", is_test=True)
     sending = [_Sending(number, one, message, pipeline) for number, one in enumerate(pipeline.notify, 1)]
     return [(one.name, one.trouble) for one in _done(sending)]
 
@@ -170,10 +170,10 @@ class Following:
 
     def __init__(self, pipeline: Pipeline, origin: str, names: Collection[str], say: Callable[[str], None]) -> None:
         self._pipeline, self._origin, self._names, self._say = pipeline, origin, names, say
-        self._known: dict[tuple[Event, str], Verdict] = {}
+        self._known: dict[tuple[Event, str], PartVerdict] = {}
         self._is_left, self._next = False, 0.0
 
-    def turned(self, verdicts: Iterable[Verdict], run_id: str = "") -> None:
+    def turned(self, verdicts: Iterable[PartVerdict], run_id: str = "") -> None:
         """Take what a turn found; without verdicts, only see whether a minute has passed."""
         new = {(one.event, one.part): one for one in verdicts}
         is_due = time.monotonic() >= self._next
@@ -193,7 +193,7 @@ class Following:
 class _Sending(Thread):
     """Sends one message. The process may end while a receiver is silent."""
 
-    def __init__(self, number: int, receiver: Notify, message: Message, pipeline: Pipeline) -> None:
+    def __init__(self, number: int, receiver: Notify, message: NotifyMessage, pipeline: Pipeline) -> None:
         super().__init__(daemon=True)
         self.name = f"notify {number} ({receiver.name})"
         self.trouble: str | None = "no answer in time"
@@ -201,7 +201,7 @@ class _Sending(Thread):
 
     def run(self) -> None:
         try:
-            send(self._receiver, self._message, self._folder)
+            send_message(self._receiver, self._message, self._folder)
         except NotifyError as error:
             self.trouble = error.message
         else:
@@ -220,7 +220,7 @@ def _done(sending: Sequence[_Sending]) -> Sequence[_Sending]:
 class _Telling(Thread):
     """Compares with the file, sends the news, and writes the file: each may wait for a store."""
 
-    def __init__(self, pipeline: Pipeline, origin: str, verdicts: Sequence[Verdict], run_id: str) -> None:
+    def __init__(self, pipeline: Pipeline, origin: str, verdicts: Sequence[PartVerdict], run_id: str) -> None:
         super().__init__(daemon=True)
         self._pipeline, self._origin, self._verdicts, self._run_id = pipeline, origin, verdicts, run_id
         self._troubles: list[str] | None = None
@@ -241,16 +241,16 @@ class _Telling(Thread):
         return [f"[{NotifyError.code}] {text}; it is sent the next time" for text in found]
 
     def _tell(self) -> list[str]:
-        before = load(self._pipeline, self._origin)
+        before = read_sent(self._pipeline, self._origin)
         after, pending = dict(before), {}
         for number, one in enumerate(self._pipeline.notify, 1):
             known = before.get(receiver_id(one), {})
-            news, next_known = compare(one, known, self._verdicts)
+            news, next_known = compare_news(one, known, self._verdicts)
             wanted = tuple(own for own in news if own.event in one.on)
             after[receiver_id(one)] = next_known
             if wanted:
                 name, run_id = self._pipeline.pipeline, self._run_id
-                message = Message(pipeline=name, origin=self._origin, run_id=run_id, news=wanted)
+                message = NotifyMessage(pipeline=name, origin=self._origin, run_id=run_id, news=wanted)
                 pending[receiver_id(one)] = _Sending(number, one, message, self._pipeline)
         self._sending = [*pending.values()]
         _done(self._sending)
@@ -258,5 +258,5 @@ class _Telling(Thread):
             if sent.trouble:
                 after[receiver] = before.get(receiver, {})
         if after != before:
-            save(self._pipeline, self._origin, after)
+            write_sent(self._pipeline, self._origin, after)
         return [f"{sent.name}: {sent.trouble}" for sent in pending.values() if sent.trouble]

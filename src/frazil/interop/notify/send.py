@@ -18,7 +18,7 @@ from frazil.spec.secrets import resolve
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from frazil.interop.notify.message import Message
+    from frazil.interop.notify.message import NotifyMessage
     from frazil.spec import Notify
     from frazil.spec.model.notify import Email
 
@@ -32,7 +32,7 @@ class NotifyError(SetupError):
     code = "FZ915"
 
 
-def send(receiver: Notify, message: Message, folder: Path) -> None:
+def send_message(receiver: Notify, message: NotifyMessage, folder: Path) -> None:
     """Send a message.
 
     Args:
@@ -65,7 +65,7 @@ def _post(address: str, values: dict[str, Any]) -> None:
         pass
 
 
-def _mail(mail: Email, message: Message, folder: Path) -> None:
+def _mail(mail: Email, message: NotifyMessage, folder: Path) -> None:
     written = EmailMessage()
     written["From"], written["To"], written["Subject"] = mail.sender, ", ".join(mail.to), f"frazil: {message.title}"
     written["Auto-Submitted"] = "auto-generated"

@@ -18,7 +18,7 @@ from frazil.interop.notify.message import News
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from frazil.interop.notify.verdicts import Verdict
+    from frazil.interop.notify.verdicts import PartVerdict
     from frazil.spec import Notify, Pipeline
 
 Open: TypeAlias = dict[str, dict[str, list[str]]]
@@ -33,7 +33,7 @@ def receiver_id(receiver: Notify) -> str:
     return hashlib.sha256(receiver.model_dump_json().encode()).hexdigest()[:16]
 
 
-def load(pipeline: Pipeline, origin: str) -> dict[str, Open]:
+def read_sent(pipeline: Pipeline, origin: str) -> dict[str, Open]:
     """Return what each receiver knows; empty without a readable file.
 
     While the warehouse did not answer, the file was written beside the declaration: both places count.
@@ -50,7 +50,7 @@ def load(pipeline: Pipeline, origin: str) -> dict[str, Open]:
     return found
 
 
-def save(pipeline: Pipeline, origin: str, known: dict[str, Open]) -> None:
+def write_sent(pipeline: Pipeline, origin: str, known: dict[str, Open]) -> None:
     """Write what each declared receiver knows.
 
     Raises:
@@ -65,7 +65,7 @@ def save(pipeline: Pipeline, origin: str, known: dict[str, Open]) -> None:
                 place.remove([name])
 
 
-def compare(receiver: Notify, known: Open, verdicts: Iterable[Verdict]) -> tuple[list[News], Open]:
+def compare_news(receiver: Notify, known: Open, verdicts: Iterable[PartVerdict]) -> tuple[list[News], Open]:
     """Compare what a receiver knows with what is found.
 
     Returns:

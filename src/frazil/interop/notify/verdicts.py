@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class PartVerdict:
     """What is known of one part now.
 
     Attributes:
@@ -49,45 +49,45 @@ class Verdict:
         return self.causes
 
 
-def of_run(report: RunReport) -> Iterator[Verdict]:
+def of_run(report: RunReport) -> Iterator[PartVerdict]:
     """Yield what a run says of itself, and of the tables and aggregates that it attempted."""
-    yield Verdict(event="failed", part="")
+    yield PartVerdict(event="failed", part="")
     for table in report.tables:
         if table.outcome != "not started":
             yield of_errors(table.table, (failure.code for failure in table.errors))
         if table.changes or table.quarantined:
-            yield Verdict(event="quarantine", part=table.table, rows=table.quarantined)
+            yield PartVerdict(event="quarantine", part=table.table, rows=table.quarantined)
     for made in report.gold:
         if made.outcome != "not started":
             yield of_errors(f"gold.{made.name}", (failure.code for failure in made.errors))
 
 
-def of_errors(part: str, codes: Iterable[str]) -> Verdict:
+def of_errors(part: str, codes: Iterable[str]) -> PartVerdict:
     """Return the verdict on a part that failed with some codes, or with none."""
-    return Verdict(event="failed", part=part, causes=tuple(sorted({*codes})))
+    return PartVerdict(event="failed", part=part, causes=tuple(sorted({*codes})))
 
 
-def of_lags(lags: Iterable[CaptureLag]) -> Iterator[Verdict]:
+def of_lags(lags: Iterable[CaptureLag]) -> Iterator[PartVerdict]:
     """Yield how far captures are behind, as far as it is known."""
     for lag in lags:
         if lag.behind_bytes is not None or lag.behind_seconds is not None:
-            yield Verdict(event="lag", part=lag.name, seconds=lag.behind_seconds, size_bytes=lag.behind_bytes)
+            yield PartVerdict(event="lag", part=lag.name, seconds=lag.behind_seconds, size_bytes=lag.behind_bytes)
 
 
-def of_freshness(pipeline: Pipeline, tests: Iterable[RuleTest]) -> Iterator[Verdict]:
+def of_freshness(pipeline: Pipeline, tests: Iterable[RuleTest]) -> Iterator[PartVerdict]:
     """Yield the verdicts of rules on freshness, table by table; a rule that cannot be tested is left out."""
     asked = {(table.name, rule.name) for table in pipeline.tables for rule in table.rules if rule.freshness}
     tested = [(one.source_table, one.rule, one.broken) for one in tests if one.broken is not None]
     yield from _by_table("stale", [one for one in tested if one[:2] in asked])
 
 
-def of_findings(findings: Iterable[Finding]) -> Iterator[Verdict]:
+def of_findings(findings: Iterable[Finding]) -> Iterator[PartVerdict]:
     """Yield the verdicts of proofs, table by table; undecided proofs are left out."""
     proven = [(one.source_table, one.code or one.law, not one.ok) for one in findings if one.ok is not None]
     yield from _by_table("different", proven)
 
 
-def _by_table(event: Event, found: Sequence[tuple[str, str, object]]) -> Iterator[Verdict]:
+def _by_table(event: Event, found: Sequence[tuple[str, str, object]]) -> Iterator[PartVerdict]:
     for table in dict.fromkeys(table for table, _, _ in found):
         broken = {cause for one, cause, is_broken in found if one == table and is_broken}
-        yield Verdict(event=event, part=table, causes=tuple(sorted(broken)))
+        yield PartVerdict(event=event, part=table, causes=tuple(sorted(broken)))
