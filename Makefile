@@ -12,7 +12,7 @@ VERSION ?= 4.0.5
 # Tests start many processes, and each reads modules that are compiled already: PyTest's rewritten ones too.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo demo-shop up down generate-data truncate test test-spark e2e laws check fix bench bench-quick
+.PHONY: help setup docs demo demo-shop up down generate-data truncate test test-spark e2e laws check fix bench bench-quick
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,10 @@ check: .venv/.packages ## Formatting, lint, plain English and types, as CI sees 
 	$(BIN)/ruff check
 	$(BIN)/python scripts/check_prose.py
 	$(BIN)/mypy
+
+docs: .venv-docs/.packages ## Build the site of the documentation into build/docs; a warning fails
+	.venv-docs/bin/python -m sphinx -q -W --keep-going -b html -d build/docs-cache docs build/docs
+	@echo 'docs: open build/docs/index.html'
 
 fix: .venv/.packages ## Format, and fix what ruff can fix
 	$(BIN)/ruff format
@@ -113,6 +117,12 @@ bench-quick: .venv-bench/.jars ## Compare with others in five minutes, and draw 
 	@.venv-spark-$*/bin/python -m frazil.spark.java >/dev/null 2>&1 || \
 	  $(UV) pip install --quiet --python .venv-spark-$*/bin/python -c .venv-spark-$*/constraints.txt -e '.[java]'
 	@.venv-spark-$*/bin/python -m frazil.spark.jars
+	@touch $@
+
+.venv-docs/.packages: .venv/.packages docs/requirements.txt docs/constraints.txt
+	@echo 'docs: Sphinx, in .venv-docs'
+	@$(UV) venv --quiet --allow-existing --python $(BIN)/python .venv-docs
+	@$(UV) pip install --quiet --python .venv-docs/bin/python -c constraints.txt -c docs/constraints.txt -r docs/requirements.txt -e .
 	@touch $@
 
 # Airflow and the engine never share an environment: their dependencies would hold each other back.

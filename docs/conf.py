@@ -1,0 +1,54 @@
+"""Sphinx's settings for the site of the documentation: ``make docs`` builds it into ``build/docs``.
+
+The site works from disk and without internet.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib.metadata import version as version_of
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+sys.path.insert(0, f"{Path(__file__).parent / 'extensions'}")
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+project = "Frazil"
+author = "The authors of Frazil"
+release = version = version_of("frazil")
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "commands"]
+myst_heading_anchors = 4
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+smartquotes = False  # options of commands begin with two dashes
+html_theme = "furo"
+html_title = "Frazil"
+html_show_sphinx = False
+html_copy_source = False
+html_show_search_summary = False  # a page on disk may not read the others
+copybutton_prompt_text = "$ "
+
+_HERE = Path(__file__).parent.resolve()
+_LINK = re.compile(r"\[([^\]]+)\]\(([^)#\s]+)[^)]*\)")
+_ROW = re.compile(r"^\| `(FZ[0-9]{3})` \|", re.MULTILINE)
+
+
+def _for_the_site(app: Sphinx, page: str, source: list[str]) -> None:
+    """Write links to files outside the docs as text, and give each error an anchor of its own."""
+    folder = Path(app.env.doc2path(page)).parent
+
+    def linked(found: re.Match[str]) -> str:
+        is_outside = found[2].startswith("..") and not (folder / found[2]).resolve().is_relative_to(_HERE)
+        return found[1] if is_outside else found[0]
+
+    source[0] = _LINK.sub(linked, source[0])
+    if page == "errors":
+        source[0] = _ROW.sub(lambda row: f'| <a id="{row[1].lower()}"></a>`{row[1]}` |', source[0])
+
+
+def setup(app: Sphinx) -> None:
+    """Register what the site changes in the pages."""
+    app.connect("source-read", _for_the_site)
