@@ -174,3 +174,16 @@ def test_a_store_that_keeps_no_lease_stops_nothing(lake: Pipeline, monkeypatch: 
 
     with waiting_lock(lake, 0):
         assert lease.lease_holder(lake) is None
+
+
+def test_a_clock_that_the_store_finds_wrong_stops_all(lake: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Java's client would correct its requests by itself, and commit with the wrong time."""
+
+    def refuse(*_: object) -> None:
+        raise store_client.ObjectStoreError("s3://lake", ValueError("<Code>RequestTimeTooSkewed</Code>"))
+
+    monkeypatch.setattr(lease, "get", refuse)
+    lease._lease_at.cache_clear()
+
+    with pytest.raises(store_client.ObjectStoreError, match="finds this machine's clock wrong"), lock(lake):
+        pytest.fail("the block runs")

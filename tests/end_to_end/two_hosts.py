@@ -101,6 +101,7 @@ class TwoHosts:
         asked: keys that some host was told to erase.
         allowed: what jobs of this round may say because of a server or a clock.
         ahead: by so many seconds a clock was ahead that wrote.
+        skews: by so many seconds a clock may be ahead.
         said: what happened, a line each.
         began: when the first line was.
         faults: what must not have happened.
@@ -118,6 +119,7 @@ class TwoHosts:
     asked: set[str] = field(default_factory=set)
     allowed: set[str] = field(default_factory=set)
     ahead: int = 0
+    skews: tuple[int, ...] = SKEWS
     said: list[str] = field(default_factory=list)
     began: float = field(default_factory=monotonic)
     faults: list[str] = field(default_factory=list)
@@ -142,7 +144,7 @@ class TwoHosts:
     def _change_weather(self) -> None:
         """Set a clock otherwise, or restart a server that nobody uses; warm sessions find their connections cut."""
         if self.weather == "clocks" and self.lot.random() < 0.6:
-            host, seconds = self.lot.randrange(2), self.lot.choice((*SKEWS, 0))
+            host, seconds = self.lot.randrange(2), self.lot.choice((*self.skews, 0))
             self.hosts[host].set_clock(seconds)
             self.allowed |= CLOCK | (SKEWED if abs(seconds) >= TAKEN_BY_STORES else set())
             self.ahead = max(self.ahead, seconds if seconds < TAKEN_BY_STORES else 0)
@@ -300,6 +302,7 @@ def new_history(seed: int, hosts: tuple[Host, Host], places: Places, folder: Pat
         places=places,
         catalog=catalog,
         weather=lot.choice(WEATHER),
+        skews=SKEWS if seed % 4 >= 2 else tuple(one for one in SKEWS if abs(one) < TAKEN_BY_STORES),
         hosts=hosts,
         folders=folders,
         landing=landing,

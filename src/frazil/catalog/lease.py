@@ -28,7 +28,7 @@ from frazil.errors import BusyError, SetupError, StorageError
 from frazil.spec.location import warehouse
 from frazil.spec.model.stores import is_store
 from frazil.storage.object_store import StoreAddress
-from frazil.storage.store_client import get, put_if
+from frazil.storage.store_client import ObjectStoreError, get, put_if
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 LEASE_SECONDS: Final = 30.0
 """A lease that stays as it is for so long is over."""
+_WRONG_CLOCK: Final = "RequestTimeTooSkewed"
+"""What a store says of a clock that is wrong by more than a quarter of an hour."""
 BEAT_SECONDS: Final = 10.0
 """So often its holder writes it again."""
 
@@ -92,14 +94,19 @@ def leased(pipeline: Pipeline) -> Iterator[None]:
 
     Raises:
         BusyError: another process holds it.
+        ObjectStoreError: the store finds this machine's clock wrong. Java's client would correct for that by itself,
+            and commit with times that keep all other hosts from writing.
 
     Cost: one request before the block where this process held the lake last, else two or three; one after it, and one
     every :data:`BEAT_SECONDS`.
     """
     lease, held = _lease(pipeline), None
     if lease is not None:
-        with suppress(OSError, StorageError, SetupError):
+        try:
             held = lease.take(pipeline.pipeline)
+        except (OSError, StorageError, SetupError) as error:
+            if isinstance(error, ObjectStoreError) and error.store_code == _WRONG_CLOCK:
+                raise
     try:
         yield
     finally:
