@@ -13,6 +13,7 @@ from frazil.api import running
 from frazil.iceberg.snapshot import altered_columns
 from frazil.runner.planner import OutdatedPlanError
 from frazil.runner.report.report import RunFailedError
+from frazil.spark.gateway import java_table
 
 if TYPE_CHECKING:
     from tests.shop import Shop
@@ -54,6 +55,28 @@ def test_columns_that_another_engine_dropped_are_detected_and_rebuilt(
     assert all(one.ok for one in api.check(shop.pipeline))
     for mart in ("orders", "orders_history"):
         assert [row["note"] for row in shop.session.table(f"lake.marts.{mart}").collect()] == ["ada"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("table", ["marts.orders", "marts.orders_history", "silver.orders_changes"])
+@pytest.mark.parametrize("rebuild", [False, True])
+def test_a_column_that_another_engine_made_not_null_takes_null_again(shop: Shop, table: str, *, rebuild: bool) -> None:
+    shop.land("20260101.csv", *(f"U,{key},2026-01-01 00:00:00,ada" for key in range(1, 9)))
+    shop.run()
+    made = java_table(shop.session, f"lake.{table}")
+    assert made is not None
+    made.updateSchema().allowIncompatibleChanges().requireColumn("note").commit()
+    shop.land("20260102.csv", "U,9,2026-01-02 00:00:00,", "U,1,2026-01-02 00:00:00,")
+    shop.session.sql(f"REFRESH TABLE lake.{table}")
+
+    if rebuild:
+        api.run(shop.pipeline, rebuild=True)
+    else:
+        shop.run()
+
+    rows = {row["id"]: row["note"] for row in shop.session.table("lake.marts.orders").collect()}
+    assert (rows[1], rows[9], len(rows)) == (None, None, 9)
+    assert all(one.ok for one in api.check(shop.pipeline))
 
 
 @pytest.mark.spark

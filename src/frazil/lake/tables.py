@@ -29,6 +29,8 @@ _VERSIONS: Final = 4
 def ensure(spark: SparkSession, layout: TableLayout) -> None:
     """Create a table, or give it the columns that it lacks; columns that the layout does not have stay.
 
+    If another engine made a column of the layout NOT NULL, it takes NULL again.
+
     Of a table that a plan was made for nothing is left to alter here, as its steps have done it.
 
     Raises:
@@ -38,7 +40,11 @@ def ensure(spark: SparkSession, layout: TableLayout) -> None:
     if present is None:
         _create(spark, layout)
     else:
-        alter(spark, quote(*layout.path), plan.alterations(replace(layout, columns=present), layout))
+        name = quote(*layout.path)
+        alter(spark, name, plan.alterations(replace(layout, columns=present), layout))
+        for column in _required(spark, name):
+            if column in layout.columns:
+                spark.sql(f"ALTER TABLE {name} ALTER COLUMN {quote(column)} DROP NOT NULL")
 
 
 def table_fits(spark: SparkSession, layout: TableLayout) -> bool:
@@ -107,6 +113,16 @@ def _columns(spark: SparkSession, name: str) -> dict[str, str] | None:
     if not spark.catalog.tableExists(name):
         return None
     return {column.name: column.dataType.simpleString() for column in spark.table(name).schema}
+
+
+def _required(spark: SparkSession, name: str) -> list[str]:
+    """Return the columns that take no NULL, besides identifier fields: Frazil makes no such columns."""
+    table = java_table(spark, name)
+    if table is None:
+        return []
+    identifying = {int(one) for one in table.schema().identifierFieldIds()}
+    fields = schema_fields(spark, table.schema())
+    return [field["name"] for field in fields if field["required"] and field["id"] not in identifying]
 
 
 def _create(spark: SparkSession, layout: TableLayout) -> None:
