@@ -29,6 +29,9 @@ BEGINS: Final = {"README.md": "examples/airbnb", "docs/errors.md": "examples/air
 LONG: Final = ("docs/erase.md", "docs/handover.md", "docs/personal-data.md", "docs/quickstart.md", "docs/time.md")
 """Pages of many runs, which `make e2e` follows."""
 
+DIRECTIVES: Final = ("{toctree}", "{eval-rst}", "{frazil-commands}")
+"""What only the site shows: `make docs` fails where it cannot."""
+
 BLOCKS: Final = [(name, block) for name, page in PAGES.items() for block in blocks(page)]
 
 
@@ -67,7 +70,7 @@ def test_a_page_does_what_it_says(name: str, reader: Reader) -> None:
 
 @pytest.mark.parametrize(("name", "block"), [pytest.param(*each, id=f"{each[0]}:{each[1].line}") for each in BLOCKS])
 def test_every_block_is_of_a_known_kind(name: str, block: Block) -> None:
-    assert block.language in LANGUAGES, name
+    assert block.language in (*LANGUAGES, *DIRECTIVES), name
     assert block.mark in ("", *MARKS), name
 
 
