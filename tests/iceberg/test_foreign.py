@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.hostile.situation import command
+from tests.runner.test_rebuild_counts import declare
 
 from frazil import api
 from frazil.api import running
@@ -76,6 +77,22 @@ def test_a_column_that_another_engine_made_not_null_takes_null_again(shop: Shop,
 
     rows = {row["id"]: row["note"] for row in shop.session.table("lake.marts.orders").collect()}
     assert (rows[1], rows[9], len(rows)) == (None, None, 9)
+    assert all(one.ok for one in api.check(shop.pipeline))
+
+
+@pytest.mark.spark
+def test_a_type_that_another_engine_changed_is_planned_and_rebuilt(shop: Shop) -> None:
+    shop = declare(shop, columns="{name: id, type: int}, {name: ts, type: timestamp}, {name: note}")
+    shop.land("20260101.csv", ONE)
+    shop.run()
+    shop.session.sql("ALTER TABLE lake.marts.orders_history ALTER COLUMN id TYPE bigint")
+    shop.land("20260102.csv", "U,2,2026-01-02 00:00:00,bob")
+
+    assert "another engine changed the type of id from int to bigint" in command("plan", f"{shop.pipeline.folder}").text
+    shop.run()
+
+    rows = shop.session.table("lake.marts.orders_history").select("id", "note")
+    assert (dict(rows.dtypes)["id"], {tuple(row) for row in rows.collect()}) == ("int", {(1, "ada"), (2, "bob")})
     assert all(one.ok for one in api.check(shop.pipeline))
 
 

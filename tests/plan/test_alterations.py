@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from frazil.plan.build import build
@@ -13,6 +15,9 @@ from frazil.silver.contract import LAWS, declared, declared_mart, settle
 from frazil.sources.base import NewFile, SourceDelta
 from frazil.spec import Current, DmsFiles, Lake, Pipeline, Table
 from frazil.steps import AddColumn, AlterTable, WidenColumn
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 PATH = ("lake", "marts", "orders")
 ORDERS = Table(name="orders", source=DmsFiles(path=("landing",), header=True), keys=("id",), marts=(Current(),))
@@ -52,8 +57,10 @@ def test_a_table_fits_where_altering_it_leaves_no_other_column() -> None:
     assert not fits({"id": "int", "gone": "int"}, layout(id="int"))
 
 
-def state_with(*fields: str, table: Table = ORDERS, present: tuple[str, ...] = ("op", "id")) -> TableState:
-    """Return the state of a table at batch 1, with a new file of some fields."""
+def state_with(
+    *fields: str, table: Table = ORDERS, present: tuple[str, ...] = ("op", "id"), mart: Mapping[str, str] | None = None
+) -> TableState:
+    """Return the state of a table at batch 1, with a new file of some fields; ``mart`` has other types of its mart."""
     file = NewFile(
         path="landing/2.csv",
         uri="landing/2.csv",
@@ -74,6 +81,7 @@ def state_with(*fields: str, table: Table = ORDERS, present: tuple[str, ...] = (
         "orders": {"batch": 1, "declared": declared_mart(ORDERS, Current())},
     }
     columns = {name: one.columns for name, one in made.items()}
+    columns["orders"] = {**columns["orders"], **(mart or {})}
     return table_state(PIPELINE, table, bookmarks, SourceDelta(files=(file,)), columns=columns)
 
 
@@ -94,6 +102,12 @@ def test_a_new_field_is_a_column_that_the_plan_shows_before_it_is_added() -> Non
         "alter marts.orders: add column note string",
         "apply batch 2 to orders, overwritten if more than 10,000 changes",
     ]
+
+
+def test_a_mart_whose_types_another_engine_changed_is_rebuilt() -> None:
+    state = state_with("op", "id", mart={"id": "bigint", "theirs": "int"})
+
+    assert state.rebuilds == {"orders": "another engine changed the type of id from string to bigint"}
 
 
 def test_a_file_with_the_known_fields_alters_nothing() -> None:

@@ -13,7 +13,7 @@ from frazil.plan.folding import BaselineError, check_baseline, fold_due
 from frazil.plan.identity import belongs
 from frazil.plan.names import gold_name_problem, table_name_problems
 from frazil.plan.reading import check_reading
-from frazil.plan.tables.alterations import table_changes
+from frazil.plan.tables.alterations import changed_types, table_changes
 from frazil.plan.tables.altered import altered_tables
 from frazil.plan.tables.layout import BRONZE, QUARANTINE, SILVER, source_layouts
 from frazil.plan.tables.widening import as_made, later_columns, retyped
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from frazil.errors import FrazilError
     from frazil.plan.tables.alterations import TableChange
+    from frazil.plan.tables.layout import TableLayout
     from frazil.silver.contract import Contract
     from frazil.spec import Gold, Pipeline, Table
     from frazil.steps import FoldChanges
@@ -150,8 +151,9 @@ def table_state(
             rebuilds.setdefault(name, reason)
         elif bookmarks[name] and bookmarks[name].get("silver_made_by", "") != silver.get("made_by", ""):
             rebuilds.setdefault(name, "its changes were made from bronze again")
-    check_baseline(table, contract, bookmarks, rebuilds, (columns or {}).get(SILVER, {}))
     wanted = {} if contract is None else source_layouts(pipeline, table, fields, contract)
+    rebuilds = _retyped_marts(wanted, columns or {}, rebuilds) | rebuilds
+    check_baseline(table, contract, bookmarks, rebuilds, (columns or {}).get(SILVER, {}))
     return TableState(
         bronze=batches[BRONZE],
         silver=batches[SILVER],
@@ -165,6 +167,17 @@ def table_state(
         alters=table_changes(table, wanted, columns or {}, bookmarks),
         treating=TREATING in bookmarks[BRONZE],
     )
+
+
+def _retyped_marts(
+    wanted: Mapping[str, TableLayout], columns: Mapping[str, Mapping[str, str]], rebuilds: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the marts whose columns have other types than the declaration makes -> the reason to rebuild them."""
+    if SILVER in rebuilds:
+        return {}
+    marts = columns.keys() & wanted.keys() - {BRONZE, QUARANTINE, SILVER}
+    found = {name: changed_types(columns[name], wanted[name]) for name in marts}
+    return {name: reason for name, reason in found.items() if reason}
 
 
 def with_altered(

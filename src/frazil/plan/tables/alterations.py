@@ -65,6 +65,20 @@ def fits(present: Mapping[str, str], wanted: TableLayout) -> bool:
     return all(column.lower() in types and _reaches(have, types[column.lower()]) for column, have in columns.items())
 
 
+def changed_types(present: Mapping[str, str], wanted: TableLayout) -> str:
+    """Return which columns have types that no widening brings to the wanted ones, as a reason to rebuild; or nothing.
+
+    If the declaration is the one that the table was made by, another engine changed them.
+    """
+    types = {column.lower(): kind for column, kind in wanted.columns.items()}
+    found = [
+        f"{column} from {types[column.lower()]} to {have}"
+        for column, have in _renamed(present, wanted).items()
+        if column.lower() in types and not _reaches(have, types[column.lower()])
+    ]
+    return f"another engine changed the type of {', '.join(found)}" if found else ""
+
+
 def _columns(present: Mapping[str, str], wanted: TableLayout) -> Iterator[Alteration]:
     types = {column.lower(): kind for column, kind in present.items()}
     for column, kind in wanted.columns.items():
