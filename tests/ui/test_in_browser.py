@@ -40,6 +40,12 @@ PATHS: Final = (
     "/lineage?table=items",
     "/sql?q=select+*+from+items",
     "/sql?q=select+nosuch",
+    "/plan",
+    "/proofs",
+    "/proofs?table=items",
+    "/diff",
+    "/diff?mart=items&from=batch:1",
+    "/diff?mart=items&from=nosuch",
     "/nosuch",
 )
 _WIDER: Final = "() => document.scrollingElement.scrollWidth > window.innerWidth"
@@ -108,7 +114,7 @@ def test_a_project_without_a_lake_has_sound_pages(browser: Browser, tmp_path: Pa
     (tmp_path / "landing").mkdir()
     (tmp_path / "frazil.yml").write_text(DECLARATION, encoding="utf-8")
     with served(tmp_path) as link, opened(browser, link) as (page, wrong):
-        for path in ("/", "/tables/items", "/quarantine", "/runs", "/sql"):
+        for path in ("/", "/tables/items", "/quarantine", "/runs", "/sql", "/plan", "/proofs?table=items", "/diff"):
             page.goto(f"{link.partition('/?')[0]}{path}")
             assert (path, Axe().run(page).response["violations"]) == (path, [])
 

@@ -140,3 +140,35 @@ def test_late_changes_are_a_heat_map(page: TestClient) -> None:
 
     assert "7 changes" not in shown  # each day has its own cell
     assert 'class="heat h' in shown
+
+
+def test_the_plan_says_what_the_next_run_does(page: TestClient, project: Path) -> None:
+    assert "Nothing to do" in page.get("/plan").text
+    file = project / "landing" / "20260109-000000001.csv"
+    file.write_text("op,id,ts,name,price,mail\nI,9,2026-01-09 00:00:00,x,1.00,f@x.org\n", encoding="utf-8")
+
+    shown = page.get("/plan", params={"table": "items"}).text
+    file.unlink()
+
+    assert "landing/20260109-000000001.csv" in shown
+    assert "apply batch 3 to items_history" in shown
+    assert "frazil run --select items" in shown
+
+
+def test_a_diff_shows_changed_rows_and_hides_personal_data(page: TestClient) -> None:
+    shown = page.get("/diff", params={"mart": "items", "from": "batch:1"}).text
+
+    assert "0 inserted, 1 updated, 0 deleted" in shown
+    assert "<del>1.50</del> <ins>1.70</ins>" in shown
+    assert "hidden: pii" in shown
+    assert "FZ180" in page.get("/diff", params={"mart": "items", "from": "nosuch"}).text
+    assert "FZ103" in page.get("/diff", params={"mart": "<b>", "from": "batch:1"}).text
+
+
+def test_proofs_are_made_when_a_table_is_asked_for(page: TestClient) -> None:
+    assert "NOTHING-LOST" not in page.get("/proofs").text
+
+    shown = page.get("/proofs", params={"table": "items"}).text
+
+    assert shown.count(">holds</span>") >= 12
+    assert ">fails</span>" not in shown

@@ -31,7 +31,7 @@ from frazil.errors import DeclarationError, FrazilError, StorageError
 from frazil.spec.amount import sized
 from frazil.ui import text
 from frazil.ui.guard import Guard
-from frazil.ui.pages import key, late, lineage, overview, quarantine, run, runs, sql, table
+from frazil.ui.pages import diff, key, late, lineage, overview, plan, proofs, quarantine, run, runs, sql, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,11 +48,14 @@ PAGES: Final = (
     overview.PAGE,
     table.PAGE,
     key.PAGE,
-    quarantine.PAGE,
-    late.PAGE,
+    plan.PAGE,
     runs.PAGE,
     run.PAGE,
+    quarantine.PAGE,
+    late.PAGE,
+    proofs.PAGE,
     lineage.PAGE,
+    diff.PAGE,
     sql.PAGE,
 )
 """The pages, in the order of the navigation."""
