@@ -66,7 +66,7 @@ def test_a_watch_outlives_restarts_of_its_catalog_and_of_its_store(
             time.sleep(lake.lot.uniform(0, 4))  # anywhere in the run
             what, server = ("store", s3) if number % 2 else ("catalog", postgres)
             server.kill()
-            time.sleep(lake.lot.choice((0, 1, 10, 40)))
+            time.sleep(lake.lot.choice((0, 1, 10, 25)))
             lake.land()
             server.start()
             seconds[what].append(lake.caught_up(watch))
