@@ -56,6 +56,19 @@ def test_a_declaration_that_is_there_is_not_replaced(
     assert mine.read_text(encoding="utf-8") == "mine"
 
 
+def test_a_new_project_keeps_its_data_out_of_git_and_an_own_gitignore_stays(tmp_path: Path) -> None:
+    for name in ("new", "mine"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "mine" / ".gitignore").write_text("mine", encoding="utf-8")
+
+    for name in ("new", "mine"):
+        assert command("init", f"{tmp_path / name}").exit_code == 0
+
+    lines = (tmp_path / "new" / ".gitignore").read_text(encoding="utf-8").splitlines()
+    assert {"/lake/", "/landing/"} < {*lines}
+    assert (tmp_path / "mine" / ".gitignore").read_text(encoding="utf-8") == "mine"
+
+
 def test_validate_names_the_client_that_a_catalog_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert command("generate", "orders", *SMALL).exit_code == 0

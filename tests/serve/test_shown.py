@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from frazil.cli import console
-from frazil.cli.grid import fitted
+from frazil.cli.grid import fitted, grid
 from frazil.cli.progress import CheckProgress, Progress
 from frazil.cli.prove.check import show_proofs
 from frazil.serve.check.finding import Finding
@@ -72,6 +72,21 @@ def test_a_grid_that_fits_stays_one(capsys: pytest.CaptureFixture[str]) -> None:
 
     lines = printed(capsys)
     assert [line for line in lines if "snow" in line or "NULL" in line] == [" 1    snow", " 2    NULL"]
+
+
+def test_no_value_and_a_text_of_the_same_letters_look_different(capsys: pytest.CaptureFixture[str]) -> None:
+    fitted(["name", "note"], [["NULL", None]])
+
+    assert printed(capsys)[-2].split() == ["'NULL'", "NULL"]
+
+
+def test_long_data_is_cut_and_what_frazil_says_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+    fitted(["raw"], [["x" * 100]])
+    grid(None, ["found"], [["x" * 100]])
+
+    cut, whole = (line.strip() for line in printed(capsys) if "x" in line)
+    assert cut == f"{'x' * 59}…"
+    assert whole == "x" * 100
 
 
 @pytest.mark.usefixtures("narrow")

@@ -27,11 +27,14 @@ _Project = Annotated[
     Path | None,
     typer.Option("--project", "-p", parser=local, metavar="PATH", help=f"{PROJECT_HELP} Or ${_PROJECT_VARIABLE}."),
 ]
-_Exclude = Annotated[list[str] | None, typer.Option("--exclude", help="Leave out what --select would name so.")]
+_Exclude = Annotated[
+    list[str] | None,
+    typer.Option("--exclude", metavar="NAME", help="Leave this out; the forms of --select. May be repeated."),
+]
 _Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors, and the output of --json.")]
 _LogLevel = Annotated[
     Literal["debug", "info", "warning", "error"] | None,
-    typer.Option("--log-level", help="What Spark and clients log; -v shows it."),
+    typer.Option("--log-level", help="Level of what Spark and Kafka's client log; -v shows the log."),
 ]
 _OldPath = Annotated[Path | None, typer.Option("--path", parser=local, metavar="PATH", hidden=True)]
 _OldTable = Annotated[list[str] | None, typer.Option("--table", "-t", hidden=True)]

@@ -44,10 +44,11 @@ def grid(title: str | None, names: Sequence[str], rows: Iterable[Sequence[Any]],
 
 
 def fitted(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print rows as a grid, or vertically, several rows beside one another, if the grid is wider than the terminal.
+    """Print rows of data as a grid, or vertically, several rows beside one another, if the terminal is too narrow.
 
-    Words are broken only if they are longer than a line.
+    Long values are cut. Words are broken only if they are longer than a line.
     """
+    rows = [[_shortened(value) for value in row] for row in rows]
     if not rows or sum(_widths(names, rows)) + _GAP * len(names) <= out.width:
         grid(None, names, rows)
         return
@@ -84,9 +85,18 @@ def _print_turned(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     out.print(table)
 
 
+def _shortened(value: Any) -> Text:
+    cell = _cell(value)
+    return cell if len(cell) <= _MAX_CELL else Text(f"{cell.plain[: _MAX_CELL - 1]}…")
+
+
 def _cell(value: Any) -> Text:
+    if isinstance(value, Text):
+        return value
     if value is None:
         return Text("NULL", style="dim")
+    if value == "NULL":
+        return Text("'NULL'")  # a text, which a pipe could not tell from no value
     if isinstance(value, bool):
         return Text(str(value).lower())
     if isinstance(value, dt.datetime) and value.tzinfo is not None:
@@ -95,5 +105,4 @@ def _cell(value: Any) -> Text:
         from frazil.serve.query.plain import json_text  # noqa: PLC0415 - most tables do not need it
 
         value = json_text(value)
-    text = str(value)
-    return Text(text if len(text) <= _MAX_CELL else text[: _MAX_CELL - 1] + "…")
+    return Text(str(value))

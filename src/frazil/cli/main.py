@@ -18,10 +18,10 @@ _PANELS: Final = {
     "Run": ("plan", "run", "watch", "capture", "replay"),
     "Look": (
         "status",
-        "ls",
-        "query",
-        "diff",
         "key",
+        "query",
+        "ls",
+        "diff",
         "schema",
         "lineage",
         "runs",

@@ -31,6 +31,7 @@ Select = Annotated[
     typer.Option(
         "--select",
         "-s",
+        metavar="NAME",
         help="A table, mart, aggregate, layer or pattern; +NAME adds inputs, NAME+ aggregates. May be repeated.",
     ),
 ]

@@ -70,4 +70,4 @@ def _cell(row: ChangedRow, name: str) -> Any:
 def _text(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return "NULL" if value is None else f"{value}".lower()
-    return f"{value}".removesuffix("+00:00")
+    return "'NULL'" if value == "NULL" else f"{value}".removesuffix("+00:00")

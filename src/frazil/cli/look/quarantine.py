@@ -70,8 +70,8 @@ def show_quarantine(found: Quarantine) -> None:
     )
     if found.records:
         fitted(
-            ("file", "row", "batch", "reason", "raw"),
-            [(one.file, one.row, one.batch, one.reason, one.raw) for one in found.records],
+            ("file", "row", "batch", "column", "reason", "raw"),
+            [(one.file, one.row, one.batch, one.column or "", one.reason, one.raw) for one in found.records],
         )
         of = sum(rule.records for rule in found.rules)
         out.print(f"{len(found.records):,} of {counted(of, 'record')}", style="dim", markup=False)

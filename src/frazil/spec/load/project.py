@@ -18,6 +18,13 @@ _SCHEMA_LINE: Final = f"# yaml-language-server: $schema=./{_SCHEMA}\n"
 """Line that points editors to the schema beside the declaration, so that it works offline and in any clone."""
 
 
+_IGNORED: Final = """\
+# Data, which belongs into a backup and not into git.
+/lake/
+/landing/
+"""
+
+
 class FileExistsAlreadyError(DeclarationError):
     """A command would overwrite an existing file."""
 
@@ -68,7 +75,9 @@ def new_declaration(project: Path, landing: Path | None = None) -> Path:
 
 
 def write_declaration(file: Path, text: str) -> None:
-    """Write a declaration and its schema."""
+    """Write a declaration, its schema, and a ``.gitignore`` if the folder has none."""
+    if not (ignored := file.with_name(".gitignore")).exists():
+        ignored.write_text(_IGNORED, encoding="utf-8")
     file.with_name(_SCHEMA).write_text(schema_text(), encoding="utf-8")
     file.write_text(_SCHEMA_LINE + text, encoding="utf-8")
 
