@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from bench.contenders.versions import DELTA
 from frazil.errors import FrazilError
-from frazil.host.machine import total_memory_bytes, usable_cores
+from frazil.host import total_memory_bytes, usable_cores
 from frazil.spark.jars import iceberg_runtime
 from frazil.spark.java import find_java
 

@@ -48,7 +48,7 @@ class Disk:
         self.lake = lake
         self._had: dict[str, tuple[int, int]] = {}
         self._has = self._had
-        patch.setattr("frazil.iceberg.durable._syncfs", lambda: self._sync)
+        patch.setattr("frazil.iceberg.files._syncfs", lambda: self._sync)
 
     def _sync(self, _: int) -> int:
         self._had, self._has = self._has, self._files()

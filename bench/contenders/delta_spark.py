@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from bench.contenders.merge import newest
 from bench.contenders.spark import csv_records, merge_sql, spark_jobs
 from bench.contenders.versions import DELTA
-from frazil.host.machine import usable_cores
+from frazil.host import usable_cores
 from frazil.spark.java import find_java, spark_java_home
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from pyiceberg.table import StaticTable
 import frazil
 from bench.engines.orders import COLUMNS
 from frazil import api
-from frazil.catalog.spark_conf import PREFIX, catalog_conf
-from frazil.catalog.store_conf import pyiceberg_properties
+from frazil.catalog.conf import PREFIX, catalog_conf, pyiceberg_properties
 from frazil.serve.tables.tables import tables
 from frazil.spark.session import spark_session
 from frazil.spec import CATALOG, ServiceCatalog

@@ -11,7 +11,7 @@ import pytest
 from tests.properties.strategies import go_by
 
 import frazil
-from frazil.plan.names import name_problems
+from frazil.plan.checks import name_problems
 from frazil.runner.options import RunOptions
 from frazil.runner.upkeep.maintain import maintain
 from frazil.serve.check.check import check

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from frazil.bronze.read import spark_ddl
 from frazil.bronze.record import BRONZE_COLUMNS
-from frazil.formats.field_names import safe_name
+from frazil.formats.records import safe_name
 
 
 def test_the_bronze_schema_has_the_fields_before_frazils_own_columns() -> None:

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.bronze.conftest import plainly_cut
 
-from frazil.formats import whole_file
+from frazil.formats import records
 from frazil.formats.csv import lines as csv_lines
 from frazil.formats.csv import reader as csv_reader
-from frazil.formats.csv.kept import RecordSpans
+from frazil.formats.csv.form import RecordSpans
 from frazil.sources.dms.layout import HeaderError, OtherFieldsError
 
 if TYPE_CHECKING:
@@ -236,8 +236,8 @@ def test_a_record_too_large_for_a_row_goes_on_in_parts(
 def test_a_file_that_cannot_be_read_is_kept_as_it_is_stored(
     landing: Landing, monkeypatch: pytest.MonkeyPatch, content: bytes
 ) -> None:
-    monkeypatch.setattr(whole_file, "KEPT_BYTES", 10)
-    monkeypatch.setattr(whole_file, "BLOCK_BYTES", 7)
+    monkeypatch.setattr(records, "KEPT_BYTES", 10)
+    monkeypatch.setattr(records, "BLOCK_BYTES", 7)
     landing.write("LOAD00000001.csv" if content[:2] != b"\x1f\x8b" else "LOAD00000001.csv.gz", content)
 
     rows = landing.rows("a b")

@@ -11,7 +11,7 @@ from tests.bronze.csv_rows import bad, good, numbers
 
 from frazil.errors import DeclarationError
 from frazil.formats.csv.reader import MALFORMED_QUOTE
-from frazil.formats.field_names import DuplicateFieldsError
+from frazil.formats.records import DuplicateFieldsError
 
 if TYPE_CHECKING:
     from tests.bronze.conftest import Landing

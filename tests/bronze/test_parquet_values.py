@@ -18,8 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.formats import parquet_file
-from frazil.formats.parquet_text import as_text, spark_type_of_arrow
-from frazil.formats.value_hash import ValuesHash
+from frazil.formats.parquet_text import ValuesHash, as_text, spark_type_of_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -9,7 +9,7 @@ import obstore
 import pytest
 from obstore.store import MemoryStore
 
-from frazil.catalog import lease
+from frazil.catalog import lock as turns
 from frazil.catalog.lock import lock, waiting_lock
 from frazil.errors import BusyError
 from frazil.spec import DmsFiles, JdbcCatalog, Lake, Pipeline, Table
@@ -29,9 +29,9 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemoryStore]:
     """A bucket in memory, of which no process knows anything yet."""
     bucket = MemoryStore()
     monkeypatch.setattr(store_client, "client", lambda _: bucket)
-    lease._lease_at.cache_clear()
+    turns._lease_at.cache_clear()
     yield bucket
-    lease._lease_at.cache_clear()
+    turns._lease_at.cache_clear()
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def leave(lake: Pipeline) -> None:
 
 def test_a_lake_is_held_by_one_process_and_free_after_it(store: MemoryStore, lake: Pipeline) -> None:
     with lock(lake):
-        holder = lease.lease_holder(lake)
+        holder = turns.lease_holder(lake)
         with (
             pytest.raises(BusyError, match=r"'orders' is held by another process \(process \d+ on .*, since 20"),
             lock(lake),
@@ -68,7 +68,7 @@ def test_a_lake_is_held_by_one_process_and_free_after_it(store: MemoryStore, lak
             pass
 
     assert holder is not None
-    assert lease.lease_holder(lake) is None
+    assert turns.lease_holder(lake) is None
     assert content(store)["epoch"] == 1
     leave(lake)
     assert content(store)["epoch"] == 2
@@ -81,9 +81,9 @@ def test_a_lease_that_stays_as_it_is_is_taken_over(
     leave(lake)
     take_elsewhere(store)
     now = [100.0]
-    monkeypatch.setattr("frazil.catalog.lease.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("frazil.catalog.lock.time.monotonic", lambda: now[0])
 
-    for passed in (0.0, lease.LEASE_SECONDS - 1):
+    for passed in (0.0, turns.LEASE_SECONDS - 1):
         now[0] = 100.0 + passed
         with pytest.raises(BusyError, match="process 7 on elsewhere"), lock(lake):
             pass
@@ -98,11 +98,11 @@ def test_a_holder_that_writes_its_lease_again_keeps_it(
 ) -> None:
     leave(lake)
     now = [100.0]
-    monkeypatch.setattr("frazil.catalog.lease.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("frazil.catalog.lock.time.monotonic", lambda: now[0])
 
     for since in ("1", "2", "3"):
         take_elsewhere(store, since=since)
-        now[0] += lease.LEASE_SECONDS
+        now[0] += turns.LEASE_SECONDS
         with pytest.raises(BusyError, match="elsewhere"), lock(lake):
             pass
 
@@ -112,7 +112,7 @@ def test_a_process_of_this_machine_that_has_ended_holds_nothing(store: MemorySto
         machine = content(store)["holder"]["machine"]
     take_elsewhere(store, process=NOBODY, machine=machine)
 
-    assert lease.lease_holder(lake) is None
+    assert turns.lease_holder(lake) is None
     with lock(lake):
         assert content(store)["holder"]["process"] != NOBODY
 
@@ -127,7 +127,7 @@ def test_a_lease_that_was_taken_over_is_left_to_its_new_holder(store: MemoryStor
 def test_the_holder_writes_its_lease_again_and_again(
     store: MemoryStore, lake: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lease, "BEAT_SECONDS", 0.001)
+    monkeypatch.setattr(turns, "BEAT_SECONDS", 0.001)
     with lock(lake):
         first = content(store)["written"]
         while content(store)["written"] == first:
@@ -141,7 +141,7 @@ def test_a_process_that_held_the_lake_last_takes_it_in_one_request(
     store: MemoryStore, lake: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leave(lake)
-    monkeypatch.setattr(lease, "get", None)
+    monkeypatch.setattr(turns, "get", None)
 
     leave(lake)
 
@@ -157,10 +157,10 @@ def test_a_write_that_was_done_and_seemed_to_fail_is_known_by_its_token(
     def twice(*given: Any) -> Mapping[str, str | None] | None:
         return put_if(*given) and put_if(*given)
 
-    monkeypatch.setattr(lease, "put_if", twice)
+    monkeypatch.setattr(turns, "put_if", twice)
 
     with lock(lake):
-        assert lease.lease_holder(lake) is not None
+        assert turns.lease_holder(lake) is not None
     assert content(store)["holder"] is None
 
 
@@ -168,12 +168,12 @@ def test_a_store_that_keeps_no_lease_stops_nothing(lake: Pipeline, monkeypatch: 
     def refuse(*_: object) -> None:
         raise store_client.ObjectStoreError("s3://lake", ValueError("NotImplemented"))
 
-    monkeypatch.setattr(lease, "get", refuse)
-    monkeypatch.setattr(lease, "put_if", refuse)
-    lease._lease_at.cache_clear()
+    monkeypatch.setattr(turns, "get", refuse)
+    monkeypatch.setattr(turns, "put_if", refuse)
+    turns._lease_at.cache_clear()
 
     with waiting_lock(lake, 0):
-        assert lease.lease_holder(lake) is None
+        assert turns.lease_holder(lake) is None
 
 
 def test_a_clock_that_the_store_finds_wrong_stops_all(lake: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,8 +182,8 @@ def test_a_clock_that_the_store_finds_wrong_stops_all(lake: Pipeline, monkeypatc
     def refuse(*_: object) -> None:
         raise store_client.ObjectStoreError("s3://lake", ValueError("<Code>RequestTimeTooSkewed</Code>"))
 
-    monkeypatch.setattr(lease, "get", refuse)
-    lease._lease_at.cache_clear()
+    monkeypatch.setattr(turns, "get", refuse)
+    turns._lease_at.cache_clear()
 
     with pytest.raises(store_client.ObjectStoreError, match="finds this machine's clock wrong"), lock(lake):
         pytest.fail("the block runs")

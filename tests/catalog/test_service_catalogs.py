@@ -12,7 +12,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import NoSuchTableError, ServerError
 
 from frazil import api
-from frazil.catalog import clients as catalog_clients
+from frazil.catalog import catalogs as catalog_clients
 from frazil.catalog.catalogs import catalog_reader
 from frazil.catalog.trouble import CatalogError
 from frazil.spec import CATALOG, DmsFiles, Lake, Pipeline, ServiceCatalog, Table

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import frazil
-from frazil.catalog import clients as catalog_clients
+from frazil.catalog import catalogs as catalog_clients
 from frazil.cli.main import app
 from frazil.spec.load.project import json_schema
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from tests.docs.follow import NOT_RUN, Reader
 from tests.docs.page import LANGUAGES, MARKS, Block, Code, Command, Written, blocks, matches, steps
 
-from frazil.catalog.spark_conf import PREFIX
+from frazil.catalog.conf import PREFIX
 from frazil.spec.load.document import read_document
 from frazil.spec.load.parse import parse
 from frazil.testing.generate import generate

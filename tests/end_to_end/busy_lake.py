@@ -19,9 +19,9 @@ import psycopg
 import pyarrow.parquet as pq
 
 from frazil import api
-from frazil.catalog.store_conf import lake_access
+from frazil.catalog.conf import lake_access
 from frazil.errors import FrazilError
-from frazil.host.machine import cache_folder
+from frazil.host import cache_folder
 from frazil.storage.store_client import get, keys
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ import psutil
 import frazil
 from frazil import api
 from frazil.errors import FrazilError
-from frazil.host.machine import cache_folder
+from frazil.host import cache_folder
 from frazil.runner.options import WatchOptions
 from frazil.runner.report.report import RunFailedError
 from frazil.runner.upkeep.maintain import maintain

@@ -14,7 +14,7 @@ import pytest
 
 import frazil
 from frazil import api
-from frazil.catalog.spark_conf import catalog_conf
+from frazil.catalog.conf import catalog_conf
 from frazil.spark.jars import jars_for, ready_jars
 from frazil.spark.session import spark_session
 from frazil.testing.spark_cluster import QUICK_JAVA

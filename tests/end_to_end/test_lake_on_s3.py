@@ -13,7 +13,7 @@ from tests.end_to_end.command import frazil
 from tests.end_to_end.vending import vending
 
 from frazil import api
-from frazil.catalog.store_conf import lake_access
+from frazil.catalog.conf import lake_access
 from frazil.serve.query.query import QueryError
 from frazil.spec.model.stores import store_access
 from frazil.storage.store_client import ObjectStoreError, get, keys, put

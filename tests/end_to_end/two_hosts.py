@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from tests.end_to_end.places import CATALOGS
 
 from frazil import api
-from frazil.catalog.store_conf import lake_access
+from frazil.catalog.conf import lake_access
 from frazil.errors import FrazilError
 from frazil.storage.store_client import get, keys
 from frazil.testing import oracle

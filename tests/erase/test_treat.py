@@ -13,8 +13,8 @@ from frazil.bronze.pii import MADE_BY
 from frazil.erase.subjects import EraseError
 from frazil.errors import FrazilError
 from frazil.failpoints import FailpointReached
-from frazil.lake.heads import head
-from frazil.plan.reading import SourceChangedError
+from frazil.lake.refs import head
+from frazil.plan.checks import SourceChangedError
 from frazil.runner.report.report import RunFailedError
 from frazil.spark.session import spark_session
 

@@ -16,7 +16,7 @@ from tests.serve.conftest import DECLARATION, FIRST, SECOND
 
 import frazil
 from frazil import api
-from frazil.catalog.spark_conf import catalog_conf
+from frazil.catalog.conf import catalog_conf
 from frazil.catalog.trouble import CatalogError
 from frazil.iceberg.damage import DamagedTableError, local_path
 from frazil.runner.upkeep.maintain import maintain

@@ -16,12 +16,11 @@ from tests.properties.world import World
 import frazil
 from frazil.catalog.trouble import translate_error
 from frazil.errors import BusyError
-from frazil.lake import commit, heads, tables
+from frazil.lake import commit, refs, tables
 from frazil.lake.commit import TableTransaction
-from frazil.lake.heads import head
-from frazil.lake.refs import create_tag, show_snapshot
+from frazil.lake.refs import create_tag, head, show_snapshot
 from frazil.lake.tables import ensure
-from frazil.plan.tables.layout import TableLayout
+from frazil.plan.layout import TableLayout
 from frazil.runner import run as engine_run
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ except frazil.FrazilError as error:
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """With a JVM gateway, and without one."""
     if request.param == "sql":
-        for room in (commit, heads, tables):
+        for room in (commit, refs, tables):
             monkeypatch.setattr(room, "java_table", lambda *_: None)
     return str(request.param)
 

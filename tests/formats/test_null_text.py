@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frazil.formats.csv.file import CsvFile
 from frazil.formats.csv.lines import CsvDialect
+from frazil.formats.csv.reader import CsvFile
 
 if TYPE_CHECKING:
     from pathlib import Path

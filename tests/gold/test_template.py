@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from frazil.gold.template import render
+from frazil.gold import render
 from frazil.spec.sql.names import quote
 from frazil.spec.sql.sql import mart_references
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frazil.iceberg import file_cache
-from frazil.iceberg.file_cache import keep_written, read_kept
+from frazil.iceberg import files
+from frazil.iceberg.files import keep_written, read_kept
 from frazil.spec.model.stores import StoreAccess
 from frazil.storage.object_store import StoreAddress
 
@@ -27,8 +27,8 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         reads[f"{location}"] += 1
         return b"x" * (int(location.rpartition("/")[2]) if location[-1].isdigit() else 10)
 
-    monkeypatch.setattr(file_cache, "read_file", read)
-    monkeypatch.setattr(file_cache, "_kept", OrderedDict())
+    monkeypatch.setattr(files, "read_file", read)
+    monkeypatch.setattr(files, "_kept", OrderedDict())
     return reads
 
 
@@ -43,7 +43,7 @@ def test_a_file_in_a_store_is_read_once(reads: Counter[str]) -> None:
 
 
 def test_local_files_and_large_ones_are_read_each_time(reads: Counter[str]) -> None:
-    large = f"{file_cache.SMALL_BYTES + 1}"
+    large = f"{files.SMALL_BYTES + 1}"
     for location in ("/lake/a", stored(large)) * 2:
         read_kept(location)
 
@@ -51,7 +51,7 @@ def test_local_files_and_large_ones_are_read_each_time(reads: Counter[str]) -> N
 
 
 def test_the_least_recently_used_file_is_evicted(reads: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_cache, "_KEPT_BYTES", 25)
+    monkeypatch.setattr(files, "_KEPT_BYTES", 25)
     for name in ("a", "b", "a", "c", "a", "b"):
         read_kept(stored(name))
 
@@ -62,7 +62,7 @@ def test_small_written_files_are_read_from_memory(reads: Counter[str], tmp_path:
     """Local files need no cache, and large ones may never be read."""
     small, large = tmp_path / "small", tmp_path / "large"
     small.write_bytes(b"small")
-    large.write_bytes(b"x" * (file_cache._WRITTEN_BYTES + 1))
+    large.write_bytes(b"x" * (files._WRITTEN_BYTES + 1))
     for address, file in (("s3://lake/a", small), ("s3://lake/b", large), ("/lake/c", small)):
         keep_written(address, file)
 

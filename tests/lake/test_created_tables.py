@@ -9,7 +9,7 @@ import pytest
 
 from frazil.catalog.trouble import CatalogError
 from frazil.lake import tables
-from frazil.plan.tables.layout import TableLayout
+from frazil.plan.layout import TableLayout
 
 
 def test_a_catalog_that_silently_creates_no_table_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

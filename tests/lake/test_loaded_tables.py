@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frazil.lake.heads import head, is_missing
+from frazil.lake.refs import head, is_missing
 from frazil.spark.gateway import java_table
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ import pytest
 from tests.properties.world import World
 
 from frazil.lake.commit import TableTransaction
-from frazil.lake.heads import head
 from frazil.lake.merge_files import choose_merge, merge_files
+from frazil.lake.refs import head
 from frazil.lake.table_files import TableFile, TableFiles, table_files
 from frazil.lake.tables import ensure
-from frazil.plan.tables.layout import TableLayout
+from frazil.plan.layout import TableLayout
 
 if TYPE_CHECKING:
     from collections.abc import Callable

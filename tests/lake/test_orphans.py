@@ -11,10 +11,10 @@ from tests.properties.world import World
 
 from frazil.errors import BusyError
 from frazil.lake.commit import TableTransaction
-from frazil.lake.heads import head
 from frazil.lake.orphans import fence, remove_unnamed, unnamed_files
+from frazil.lake.refs import head
 from frazil.lake.tables import ensure
-from frazil.plan.tables.layout import TableLayout
+from frazil.plan.layout import TableLayout
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,10 +10,9 @@ from tests.properties.world import World
 
 from frazil.errors import BusyError
 from frazil.lake.commit import TableTransaction
-from frazil.lake.heads import head
-from frazil.lake.replace import replace_table
-from frazil.lake.tables import ensure
-from frazil.plan.tables.layout import TableLayout
+from frazil.lake.refs import head
+from frazil.lake.tables import ensure, replace_table
+from frazil.plan.layout import TableLayout
 from frazil.spark.gateway import java_table
 
 if TYPE_CHECKING:

@@ -10,11 +10,10 @@ import pyarrow as pa
 import pytest
 from tests.properties.world import World
 
-from frazil.lake.commit import TableTransaction
-from frazil.lake.heads import head
-from frazil.lake.row_delta import takes_row_deltas
+from frazil.lake.commit import TableTransaction, takes_row_deltas
+from frazil.lake.refs import head
 from frazil.lake.tables import ensure
-from frazil.plan.tables.layout import TableLayout
+from frazil.plan.layout import TableLayout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,11 +11,11 @@ from tests.properties.world import World
 
 from frazil.lake import row_lookup
 from frazil.lake.commit import TableTransaction
-from frazil.lake.heads import head
+from frazil.lake.refs import head
 from frazil.lake.row_lookup import AT_FILE, AT_POS, count_matching_rows, find_rows
 from frazil.lake.table_files import table_files
 from frazil.lake.tables import ensure
-from frazil.plan.tables.layout import TableLayout
+from frazil.plan.layout import TableLayout
 from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:

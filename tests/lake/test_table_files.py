@@ -12,11 +12,11 @@ import pytest
 from tests.lake.test_row_lookup import NAME, PATH, Table
 
 from frazil.lake.commit import TableTransaction
-from frazil.lake.heads import head
+from frazil.lake.refs import head
 from frazil.lake.row_lookup import find_rows
 from frazil.lake.table_files import table_files
 from frazil.lake.tables import ensure
-from frazil.plan.tables.layout import TableLayout
+from frazil.plan.layout import TableLayout
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frazil.errors import SourceError
-from frazil.gold.template import declared_gold
+from frazil.gold import declared_gold
+from frazil.plan.alterations import TableChange
 from frazil.plan.build import build
-from frazil.plan.explain import as_values, explain
-from frazil.plan.plan import Plan, input_bytes
+from frazil.plan.layout import BRONZE, SILVER
+from frazil.plan.plan import Plan, as_values, explain, input_bytes
 from frazil.plan.state import State, TableState, gold_state, table_state
-from frazil.plan.tables.alterations import TableChange
-from frazil.plan.tables.layout import BRONZE, SILVER
 from frazil.runner.run_report import fill_report, report_of
 from frazil.silver.contract import LAWS, declared, declared_mart
 from frazil.sources.base import NewFile, SourceDelta

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frazil.plan.names import name_problems
+from frazil.plan.checks import name_problems
 from frazil.serve.schema import source_contracts
 from frazil.silver.contract import settle
 from frazil.sources.kinds import source_of

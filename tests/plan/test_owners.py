@@ -10,8 +10,8 @@ import pytest
 from frazil.errors import FrazilError
 from frazil.marts.layout import mart_layout
 from frazil.plan.identity import OtherOwnerError, belongs
+from frazil.plan.layout import BRONZE, SILVER
 from frazil.plan.state import TableState, table_state
-from frazil.plan.tables.layout import BRONZE, SILVER
 from frazil.silver.contract import LAWS, declared, declared_mart, settings
 from frazil.sources.base import NewFile, SourceDelta
 from frazil.sources.kinds import source_of

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from frazil.bronze.pii import BRONZE_MADE_BY, MADE_BY
+from frazil.plan.checks import SourceChangedError
+from frazil.plan.layout import BRONZE, QUARANTINE, SILVER
 from frazil.plan.plan import warnings
-from frazil.plan.reading import SourceChangedError
 from frazil.plan.state import TableState, table_state
-from frazil.plan.tables.layout import BRONZE, QUARANTINE, SILVER
 from frazil.silver.contract import LAWS, declared
 from frazil.sources.base import NewFile, SourceDelta
 from frazil.sources.kinds import source_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from frazil.plan.tables.widening import as_made, later_columns
+from frazil.plan.alterations import as_made, later_columns
 from frazil.spec import AuditLog, Column, DmsFiles, Postgres, Table
 from frazil.spec.model.evolution import Evolution
 from frazil.spec.model.types import widens

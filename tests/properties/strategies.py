@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from frazil.plan.apply_strategy import MartStats, choose_strategy
-from frazil.plan.policy import DEFAULT_POLICY, Policy, Reader, Strategy
+from frazil.plan.policy import DEFAULT_POLICY, MartStats, Policy, Reader, Strategy, choose_strategy
 from frazil.runner.steps import marts
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from tests.properties.world import World
 from frazil.bronze import record as r
 from frazil.lake import merge_files
 from frazil.marts import fold, fold_spec, history, late
-from frazil.marts.arrow import fill as arrow_fill
+from frazil.marts.arrow import fold as arrow_fill
 from frazil.marts.arrow import fold as arrow_fold
 from frazil.marts.arrow import history as arrow_history
 from frazil.marts.arrow import late as arrow_late

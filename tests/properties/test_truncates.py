@@ -12,7 +12,7 @@ import pytest
 from tests.sources.tiny import tiny_kind
 
 import frazil
-from frazil.lake.heads import head
+from frazil.lake.refs import head
 from frazil.runner.report.report import RunFailedError
 from frazil.serve.check.check import check
 from frazil.serve.query.query import query

@@ -13,7 +13,7 @@ from tests.properties.world_declared import BAD, MARTS, declaration
 
 import frazil
 from frazil import api
-from frazil.lake.heads import head
+from frazil.lake.refs import head
 from frazil.plan.policy import DEFAULT_POLICY, Policy
 from frazil.runner.options import RunOptions
 from frazil.runner.sessions import table_session

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frazil.catalog import clients as catalog_clients
+from frazil.catalog import catalogs as catalog_clients
 from frazil.recover.doctor import Diagnosis, diagnose
 from frazil.spec import DmsFiles, JdbcCatalog, Lake, Pipeline, Table
 

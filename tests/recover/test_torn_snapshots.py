@@ -10,7 +10,7 @@ from tests.recover.test_power_cuts import AFTER_SECOND, FIRST, SECOND, cut_at, m
 from tests.shop import LONG
 
 from frazil import api
-from frazil.iceberg.file_integrity import torn_snapshots
+from frazil.iceberg.files import torn_snapshots
 from frazil.iceberg.metadata import read_metadata
 from frazil.lake.commit import TableTransaction
 from frazil.runner.upkeep.maintain import maintain

@@ -13,7 +13,7 @@ import frazil
 from frazil import api
 from frazil.errors import StorageError
 from frazil.failpoints import FailpointReached
-from frazil.lake.heads import head
+from frazil.lake.refs import head
 from frazil.plan.policy import Policy
 from frazil.runner.report.report import RunReport
 from frazil.runner.upkeep import maintain as upkeep_maintain

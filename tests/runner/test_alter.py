@@ -10,7 +10,7 @@ import pytest
 
 import frazil
 from frazil import api
-from frazil.plan.explain import explain
+from frazil.plan.plan import explain
 from frazil.plan.policy import DEFAULT_POLICY
 from frazil.runner.options import RunOptions
 from frazil.runner.report.report import TableReport

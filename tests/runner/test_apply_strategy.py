@@ -10,8 +10,7 @@ import pytest
 from tests.shop import LONG, Shop, declared
 
 import frazil
-from frazil.plan.apply_strategy import MartStats, choose_strategy
-from frazil.plan.policy import DEFAULT_POLICY, Policy
+from frazil.plan.policy import DEFAULT_POLICY, MartStats, Policy, choose_strategy
 
 if TYPE_CHECKING:
     from pathlib import Path

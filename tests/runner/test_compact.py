@@ -12,7 +12,7 @@ from frazil import api
 from frazil.catalog.lock import lock
 from frazil.errors import BusyError
 from frazil.iceberg.snapshot import TableSnapshot
-from frazil.lake.heads import head
+from frazil.lake.refs import head
 from frazil.plan.policy import DEFAULT_POLICY
 from frazil.runner.upkeep.compact import has_many_files, small_bytes, span_due
 from frazil.spec import Upkeep

@@ -111,7 +111,7 @@ def test_a_record_in_parts_is_rebuilt(shop: Shop) -> None:
 
 def test_a_lake_of_an_older_version_goes_on(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     # Its schema never had these columns; here they are dropped, as another engine would.
-    for reader in ("frazil.lake.heads", "frazil.iceberg.snapshot"):
+    for reader in ("frazil.lake.refs", "frazil.iceberg.snapshot"):
         monkeypatch.setattr(f"{reader}.altered_columns", lambda *_: {})
     shop.land("1.csv", "I,1,2026-01-01 00:00:00,a")
     shop.run()

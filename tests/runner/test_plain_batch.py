@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 import frazil
-from frazil.lake.heads import head
+from frazil.lake.refs import head
 from frazil.plan.policy import Policy
 from frazil.runner.batch.newest import number_of
 from frazil.runner.options import RunOptions

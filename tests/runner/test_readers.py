@@ -9,7 +9,7 @@ import pytest
 from tests.failing import run_fails_with
 
 from frazil.bronze.read import ChangedWhileReadError, records
-from frazil.lake.heads import head
+from frazil.lake.refs import head
 from frazil.plan.policy import Policy, Reader
 from frazil.runner.steps import ingest
 from frazil.runner.steps.ingest import reader

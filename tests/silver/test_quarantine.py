@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import frazil
-from frazil.lake.heads import head
+from frazil.lake.refs import head
 from frazil.runner.limits.bad_records import TooManyBadRowsError
 from frazil.spark.session import spark_session
 from frazil.testing import draw

@@ -14,7 +14,7 @@ import pytest
 from tests.sources.dms_files import SOURCE, put, take_all
 
 from frazil.errors import FrazilError
-from frazil.formats.field_names import DuplicateFieldsError
+from frazil.formats.records import DuplicateFieldsError
 from frazil.sources.base import Listing
 from frazil.sources.dms.layout import HeaderError, OtherFieldsError, list_files
 from frazil.sources.dms.source import DmsSource

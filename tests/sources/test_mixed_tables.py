@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from frazil import api
-from frazil.plan.reading import SourceChangedError
+from frazil.plan.checks import SourceChangedError
 from frazil.runner.report.report import RunFailedError
 from frazil.sources.mixed_tables import SecondTableError
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
-from frazil.catalog.spark_conf import PREFIX, catalog_conf
+from frazil.catalog.conf import PREFIX, catalog_conf
 from frazil.errors import DeclarationError, SessionError
 from frazil.spark.java import find_java
 from frazil.spark.session import EXTENSIONS, adopt, siblings, spark_session
@@ -151,7 +151,7 @@ def test_a_second_lake_has_no_setting_of_the_one_that_spark_was_started_with(tmp
 import sys
 from pathlib import Path
 import frazil
-from frazil.catalog.spark_conf import catalog_conf
+from frazil.catalog.conf import catalog_conf
 from frazil.spark.session import _lake_settings, siblings, spark_session
 first, second = (frazil.load(Path(sys.argv[1]) / name) for name in ("first", "second"))
 spark_session(first)

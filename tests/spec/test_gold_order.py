@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from frazil.spec import DmsFiles, Gold, Lake, Pipeline, Table
-from frazil.spec.sql.gold_order import circle, gold_in_order, marts_of, upstream_gold
-from frazil.spec.sql.incremental import grouped, incremental_problems
+from frazil.spec.sql.references import circle, gold_in_order, marts_of, upstream_gold
+from frazil.spec.sql.sql import grouped, incremental_problems
 
 ORDERS = Table(name="orders", source=DmsFiles(path=("orders",)), keys=("id",))
 ITEMS = Table(name="items", source=DmsFiles(path=("items",)), keys=("id",))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frazil.audit.run_files import runs_folder
+from frazil.catalog.conf import PREFIX, catalog_conf
 from frazil.catalog.lock import lock, waiting_lock
-from frazil.catalog.spark_conf import PREFIX, catalog_conf
 from frazil.errors import BusyError
 from frazil.sources.dms.layout import list_files
 from frazil.spark.jars import AWS, jars_for

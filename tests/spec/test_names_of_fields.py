@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from frazil.spec import Column, Debezium, DmsFiles, Table
-from frazil.spec.check.kinds import debezium_problems, dms_problems
+from frazil.spec.check.source import debezium_problems, dms_problems
 
 COLUMNS = tuple(Column(name=name) for name in ("id", "name", "n"))
 

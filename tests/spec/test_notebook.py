@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from frazil.spec.notebook import html_lines, html_table, html_text
+from frazil.spec.amount import html_lines, html_table, html_text
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from frazil.errors import DeclarationError
-from frazil.spec.model.transforms import Transform, partition_transform
+from frazil.spec.model.mart import Transform, partition_transform
 
 
 @pytest.mark.parametrize(

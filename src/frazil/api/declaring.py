@@ -193,9 +193,9 @@ def validate(declaration: Declaration) -> Validation:
     Raises:
         DeclarationProblems: the declaration has mistakes; the error lists all of them.
     """
-    from frazil.catalog.clients import CLIENTS_HINT, missing_client
+    from frazil.catalog.catalogs import CLIENTS_HINT, missing_client
     from frazil.errors import DeclarationProblems
-    from frazil.plan.names import name_problems
+    from frazil.plan.checks import name_problems
     from frazil.serve.schema import known_sources
     from frazil.spec.check.check import check_declaration
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from frazil.api.declaring import Declaration
     from frazil.bronze.read import Correction
-    from frazil.catalog.lease import Holder
+    from frazil.catalog.lock import Holder
     from frazil.interop.spark_conf import Platform, SparkConf
     from frazil.interop.trino_server import Trino
     from frazil.runner.report.past_runs import OpenRun
@@ -50,8 +50,7 @@ class Status:
     holder: Holder | None = None
 
     def _repr_html_(self) -> str:
-        from frazil.spec.amount import counted, sized
-        from frazil.spec.notebook import html_lines, html_table
+        from frazil.spec.amount import counted, html_lines, html_table, sized
 
         made = [*(mart for table in self.tables for mart in table.marts), *self.gold]
         rows = [(one.name, one.batch, one.lag, one.rows, sized(one.size_bytes), one.committed_at) for one in made]
@@ -74,7 +73,7 @@ def status(declaration: Declaration, *, select: Words = ()) -> Status:
     Raises:
         NoLakeError: no table of the lake exists.
     """
-    from frazil.catalog.lease import lease_holder
+    from frazil.catalog.lock import lease_holder
     from frazil.serve.status import gold_status, open_run
     from frazil.serve.status import status as look
 

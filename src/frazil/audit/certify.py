@@ -19,7 +19,7 @@ from frazil.audit.certificates import FORM, CertificateStore, certificate_key
 from frazil.audit.change_hash import ChangeHash, change_hashes, newest_position
 from frazil.audit.file_hashes import TableHistory, file_hashes, read_table_history, snapshot_files
 from frazil.catalog.catalogs import NoLakeError, catalog_reader
-from frazil.catalog.store_conf import lake_address
+from frazil.catalog.conf import lake_address
 from frazil.errors import FrazilError
 from frazil.failpoints import failpoint
 from frazil.iceberg.snapshot import BOOKMARK

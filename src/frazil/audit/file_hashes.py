@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from frazil.host.machine import usable_cores
+from frazil.host import usable_cores
 from frazil.iceberg.damage import local_path
 from frazil.iceberg.metadata import entries, read_metadata, same_store, unreadable
 from frazil.iceberg.snapshot import spark_columns

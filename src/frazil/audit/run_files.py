@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from frazil.catalog.store_conf import lake_access
+from frazil.catalog.conf import lake_access
 from frazil.errors import SetupError, StorageError
 from frazil.spec.location import warehouse
 from frazil.spec.model.stores import is_store

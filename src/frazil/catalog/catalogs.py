@@ -11,14 +11,13 @@ import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from urllib.parse import quote as percent_encoded
 
-from frazil.catalog.clients import postgres_client
-from frazil.catalog.spark_conf import PREFIX, catalog_conf
-from frazil.catalog.store_conf import VendedAddress, pyiceberg_properties, vended_login
+from frazil.catalog.conf import PREFIX, VendedAddress, catalog_conf, pyiceberg_properties, vended_login
 from frazil.catalog.trouble import CatalogError
 from frazil.errors import FrazilError, SetupError, StorageError
 from frazil.spec import CATALOG, EmbeddedCatalog, JdbcCatalog
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from frazil.spec import Namespaces, Pipeline
+    from frazil.spec.model.pipeline import Catalog
+
 
 Located = dict[tuple[str, str], str]
 """(namespace, table) -> address of the table's newest metadata file, with its login where the catalog hands one out."""
@@ -293,3 +294,27 @@ def _listed(catalog: Any, namespace: str) -> Iterator[tuple[str, ...]]:
 
     with contextlib.suppress(NoSuchNamespaceError):
         yield from catalog.list_tables(namespace)
+
+
+_POSTGRES: Final = ("psycopg2", "psycopg")
+"""Clients of PostgreSQL; one of them is enough."""
+
+CLIENTS_HINT: Final = "plan, status, query, check and key need it: pip install 'frazil[catalogs]'"
+
+
+def missing_client(catalog: Catalog) -> str | None:
+    """Return which library the catalog needs and this Python lacks; None if nothing is missing."""
+    if isinstance(catalog, EmbeddedCatalog):
+        return None
+    if not isinstance(catalog, JdbcCatalog):
+        module = "pyiceberg"
+    elif catalog.uri.startswith("jdbc:postgresql:"):
+        module = postgres_client()
+    else:
+        return None
+    return None if find_spec(module) else f"a {catalog.type} catalog needs {module}, which is not installed"
+
+
+def postgres_client() -> str:
+    """Return the client of PostgreSQL that is installed, or the name of the one to install."""
+    return next(filter(find_spec, _POSTGRES), _POSTGRES[0])

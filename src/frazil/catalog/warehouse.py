@@ -18,7 +18,7 @@ from frazil.catalog.catalogs import EmbeddedReader, NoLakeError
 from frazil.catalog.trouble import CatalogError
 from frazil.errors import HistoryChangedError
 from frazil.iceberg.damage import DamagedTableError, local_path
-from frazil.iceberg.file_integrity import damage_of
+from frazil.iceberg.files import damage_of
 from frazil.iceberg.metadata import read_metadata
 from frazil.iceberg.snapshot import metadata_snapshot
 from frazil.spec import EmbeddedCatalog
@@ -206,7 +206,7 @@ def whole_version(table_folder: Path, accepts: Callable[[Version], bool] = lambd
         table_folder: the table's folder, with its ``metadata`` folder.
         accepts: returns whether a version may be chosen.
 
-    Cost: as :func:`frazil.iceberg.file_integrity.damage_of`, for each version that is checked.
+    Cost: as :func:`frazil.iceberg.files.damage_of`, for each version that is checked.
     """
     files = sorted(_files(table_folder / "metadata"), key=lambda file: file[0].stat().st_mtime_ns)
     last = {number: path for path, number in files}

@@ -122,7 +122,7 @@ def _report_bug(error: Exception, *, as_json: bool, verbose: bool) -> None:
 def _reported(stack: str) -> str:
     """Write the stack to the log of the day, and return a hint with its path."""
     from frazil import __version__  # noqa: PLC0415
-    from frazil.host.machine import kept_folder  # noqa: PLC0415
+    from frazil.host import kept_folder  # noqa: PLC0415
 
     command = " ".join(sys.argv[1:2])
     now = dt.datetime.now(dt.UTC)

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Final
 
-from frazil.host.scratch import kill_all, remove_all
+from frazil.host import kill_all, remove_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,7 +12,7 @@ import duckdb
 
 from frazil.duck.sql import duck_literal
 from frazil.errors import SetupError
-from frazil.host.scratch import spill_folder
+from frazil.host import spill_folder
 from frazil.iceberg.damage import folder_addresses
 from frazil.storage.object_store import StoreAddress
 from frazil.storage.store_client import login

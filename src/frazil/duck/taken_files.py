@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from frazil.bronze import record as r
 from frazil.catalog.catalogs import NoLakeError, catalog_reader
-from frazil.catalog.store_conf import lake_address
+from frazil.catalog.conf import lake_address
 from frazil.catalog.warehouse import verify_catalog
 from frazil.duck.database import connect
 from frazil.duck.sql import duck_literal, scan
 from frazil.iceberg.damage import DamagedTableError
-from frazil.iceberg.file_integrity import damage_of
+from frazil.iceberg.files import damage_of
 from frazil.iceberg.metadata import read_metadata
 from frazil.iceberg.snapshot import metadata_snapshot
 from frazil.spec.tables import source_tables

@@ -10,11 +10,11 @@ from pyspark.sql import functions as F
 from frazil.bronze import record as r
 from frazil.erase.subjects import PARTS, SUBJECT, bad_places, given_subjects, matching_subjects, parse_key, with_moves
 from frazil.failpoints import failpoint
-from frazil.gold.template import tables_of
+from frazil.gold import tables_of
 from frazil.lake.file_writer import FILE_PATH, LIVING, POS
 from frazil.lake.tables import ensure
 from frazil.older_spark import to_arrow
-from frazil.plan.tables.layout import TableLayout
+from frazil.plan.layout import TableLayout
 from frazil.runner.batch.erased import COLUMNS, FLAG, SALT, ErasedKeys, contract_over, find_erased, keyed_records
 from frazil.runner.steps.gold import refresh_gold
 from frazil.silver.baseline import BASELINE
@@ -22,8 +22,8 @@ from frazil.silver.old_keys import key_text
 from frazil.silver.record_keys import KEY, KEY_PARTS, OLD_KEY, OLD_KEY_PARTS, key_parts
 from frazil.spark.gateway import hold
 from frazil.spec.pii import stored_keys
-from frazil.spec.sql.gold_order import gold_in_order, marts_of
 from frazil.spec.sql.names import literal, quote
+from frazil.spec.sql.references import gold_in_order, marts_of
 from frazil.spec.tables import ERASE_UNFINISHED, erased_table, gold_table, source_tables
 from frazil.steps import RefreshGold
 

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
-from frazil.catalog.store_conf import lake_address
+from frazil.catalog.conf import lake_address
 from frazil.erase.report import EraseProof
 from frazil.erase.subjects import PARTS
 from frazil.erase.text_search import LEAST_BYTES, TextSearch

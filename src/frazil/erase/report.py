@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from frazil.audit.run_files import write_file
 from frazil.errors import DifferenceError
-from frazil.lake.heads import head
+from frazil.lake.refs import head
 from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from frazil.erase.subjects import EraseError
 from frazil.failpoints import failpoint
 from frazil.lake.refs import refs_of, snapshots_of
 from frazil.plan.build import build
-from frazil.plan.reading import check_kept
+from frazil.plan.checks import check_kept
 from frazil.plan.state import State
 from frazil.runner.batch.erased import find_erased
 from frazil.runner.planner import check_new_expressions, read_state

@@ -11,17 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from frazil.formats.field_names import check_names
-from frazil.formats.parquet_text import as_text, int96_text, spark_type_of_arrow
-from frazil.formats.records import VALUES, Bad, Parsed
-from frazil.formats.value_hash import ValuesHash
-from frazil.formats.whole_file import parts_of
+from frazil.formats.parquet_text import ValuesHash, as_text, int96_text, spark_type_of_arrow
+from frazil.formats.records import VALUES, Bad, Parsed, check_names, parts_of
 from frazil.storage.files import storage_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from frazil.formats.own_records import OwnFilter
+    from frazil.formats.records import OwnFilter
 
 BATCH_ROWS: Final = 32_768
 _INT96: Final = "INT96"

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from frazil.catalog.catalogs import NoLakeError
-from frazil.gold.template import render
+from frazil.gold import render
 from frazil.serve.tables.layers import layers
 from frazil.serve.tables.tables import tables
 from frazil.silver.contract import settle
 from frazil.spec.contract import added_columns
-from frazil.spec.sql.gold_order import gold_in_order
 from frazil.spec.sql.names import quote
+from frazil.spec.sql.references import gold_in_order
 from frazil.spec.sql.select import UnknownSelectionError, selected
 from frazil.spec.sql.sql import mart_references
 from frazil.spec.tables import gold_table, source_tables

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.interop.odcs_rules import agreed_of, checks_of, checks_of_property, relationships_of
-from frazil.spec.model.nested import outer_of
+from frazil.spec.model.types import outer_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.bronze import record as r
-from frazil.gold.template import render
+from frazil.gold import render
 from frazil.interop.contracts import mart_contracts
 from frazil.spec import CATALOG
-from frazil.spec.sql.gold_order import gold_in_order
 from frazil.spec.sql.names import backslashes, literal, quote
+from frazil.spec.sql.references import gold_in_order
 from frazil.spec.tables import gold_table, source_tables
 
 if TYPE_CHECKING:

@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import JavaError, SetupError
-from frazil.host.machine import kept_folder
-from frazil.host.scratch import scratch
+from frazil.host import kept_folder, scratch
 from frazil.interop.trino_catalog import catalog_text, resolved, trino_catalog
 from frazil.serve.tables.tables import tables
 from frazil.spark.jars import SQLITE, Jar, jar_folder, ready_jars

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from frazil.iceberg.file_cache import keep_written
+from frazil.iceberg.files import keep_written
 from frazil.spark.gateway import java_class, schema_fields
 
 if TYPE_CHECKING:

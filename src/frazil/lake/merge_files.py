@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from frazil.catalog.trouble import translate_error
 from frazil.errors import BusyError
+from frazil.lake.commit import takes_row_deltas
 from frazil.lake.file_writer import FILE_PATH, LIVING, FileWriter
-from frazil.lake.row_delta import takes_row_deltas
 from frazil.spark.gateway import commit_snapshot, direct_executor, java_class, java_table
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import BusyError
 from frazil.lake.commit import TableTransaction
-from frazil.lake.heads import head
+from frazil.lake.refs import head
 from frazil.spark.gateway import java_class, java_table
 from frazil.spec.sql.names import quote
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.host.machine import usable_cores
+from frazil.host import usable_cores
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from frazil.host.machine import usable_cores
+from frazil.host import usable_cores
 from frazil.iceberg.damage import local_path
-from frazil.iceberg.file_cache import SMALL_BYTES, read_kept
+from frazil.iceberg.files import SMALL_BYTES, read_kept
 from frazil.iceberg.metadata import entries
 from frazil.lake.file_writer import FIELD_ID, FILE_PATH, POS, arrow_type, nested_type
 from frazil.spark.gateway import java_class, java_table, schema_fields

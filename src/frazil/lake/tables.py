@@ -1,26 +1,35 @@
-"""Create Iceberg tables, and alter them as a plan says."""
+"""Create, alter and replace Iceberg tables as a plan says, and drop unreadable ones."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
-from frazil.catalog.trouble import CatalogError
-from frazil.iceberg.durable import make_table_durable
-from frazil.iceberg.snapshot import spark_columns
-from frazil.lake.heads import is_missing
-from frazil.plan.tables import alterations as plan
-from frazil.spark.gateway import java_table, schema_fields
+from frazil.catalog.trouble import CatalogError, translate_error
+from frazil.iceberg.clock import verify_clock
+from frazil.iceberg.damage import DamagedTableError
+from frazil.iceberg.files import make_table_durable
+from frazil.iceberg.snapshot import BOOKMARK, TableSnapshot, bookmark_text, spark_columns
+from frazil.lake.commit import RUN_ID, came_second, refused_as_second
+from frazil.lake.refs import head, is_missing
+from frazil.plan import alterations as plan
+from frazil.silver.baseline import BASELINE
+from frazil.spark.gateway import append_staged, java_class, java_table, schema_fields
+from frazil.spec.model.mart import partition_transform
 from frazil.spec.sql.names import literal, quote
+from frazil.spec.tables import gold_table, source_tables
 from frazil.steps import AddColumn, RemoveProperty, RenameColumn, SetLiveView, SetProperty, SetSortOrder, WidenColumn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-    from frazil.plan.tables.layout import TableLayout
+    from frazil.catalog.warehouse import TornTables
+    from frazil.plan.layout import TableLayout
+    from frazil.spec import Pipeline
     from frazil.steps import Alteration
+
 
 _VERSIONS: Final = 4
 """So many versions of a table may come before the disk has them: Iceberg removes the metadata of older ones itself."""
@@ -167,3 +176,132 @@ def _namespace(spark: SparkSession, name: str) -> None:
         # The catalog checks and creates in two steps, so another table's run may have created it in between.
         if not spark.catalog.databaseExists(name):
             raise
+
+
+def replace_table(
+    spark: SparkSession,
+    layout: TableLayout,
+    base: TableSnapshot,
+    bookmark: Mapping[str, Any],
+    rows: DataFrame,
+    *,
+    run_id: str = "",
+) -> TableSnapshot:
+    """Replace a table's columns, partitions and rows in one commit, which carries the bookmark.
+
+    Used for tables that :func:`frazil.lake.tables.ensure` cannot alter to a layout. Readers see either the old table or
+    the new one; the old snapshots can be read until they expire.
+
+    Args:
+        spark: a session with a JVM gateway.
+        layout: the table's new layout; the rows have its columns.
+        base: the table's snapshot when the rows were computed.
+        bookmark: the bookmark that the commit carries.
+        rows: all rows of the table.
+        run_id: names the run in the snapshot's summary.
+
+    Returns:
+        The table's new snapshot.
+
+    Raises:
+        BusyError: the table has changed since ``base``; the files that were written become orphans.
+        ClockError: the table's newest commit is later than this machine's clock.
+    """
+    verify_clock(layout.path, base)
+    name = quote(*layout.path)
+    table = java_table(spark, name)
+    if table is None:
+        raise TypeError(f"{name} cannot be reached through a JVM gateway")
+    operations = table.operations()
+    before, newest = operations.current(), table.currentSnapshot()
+    if (newest and newest.snapshotId()) != base.snapshot_id:
+        raise came_second(layout.path)
+    casts = [f"CAST({quote(column)} AS {kind}) AS {quote(column)}" for column, kind in layout.columns.items()]
+    rows = rows.selectExpr(*casts)
+    replacement = _replacement(spark, before, layout, rows)
+    transactions = java_class(spark, "org.apache.iceberg.Transactions")
+    staged = transactions.replaceTableTransaction(table.name(), operations, replacement)
+    summary = {BOOKMARK: bookmark_text(bookmark), RUN_ID: run_id, "frazil.strategy": "recompute"}
+    append_staged(rows, layout.path[0], staged, summary)
+    make_table_durable(table)
+    with refused_as_second(layout.path):
+        # Iceberg's own replace transaction would overwrite concurrent commits.
+        operations.commit(before, staged.currentMetadata())
+    if layout.sort_by:
+        set_sort_order(spark, name, layout.sort_by)
+    return head(spark, name)
+
+
+def _replacement(spark: SparkSession, before: Any, layout: TableLayout, rows: DataFrame) -> Any:
+    """Return a table's metadata with the columns, partitions and properties of a layout, and without rows."""
+    types = rows._jdf.schema().asNullable()  # noqa: SLF001
+    schema = java_class(spark, "org.apache.iceberg.spark.SparkSchemaUtil").convert(types)
+    spec = java_class(spark, "org.apache.iceberg.PartitionSpec").builderFor(schema)
+    for transform in map(partition_transform, layout.partition_by):
+        number = () if transform.n is None else (transform.n,)
+        spec = getattr(spec, transform.kind)(transform.column, *number)
+    order = java_class(spark, "org.apache.iceberg.SortOrder").unsorted()
+    return before.buildReplacement(schema, spec.build(), order, before.location(), dict(layout.all_properties))
+
+
+def drop_damaged(spark: SparkSession, pipeline: Pipeline, names: Sequence[str], torn: TornTables) -> list[str]:
+    """Drop tables with unreadable metadata or manifests from the catalog, before a rebuild creates them again.
+
+    Replacing all rows of a table needs its metadata and manifests. Files stay until ``frazil maintain`` removes them as
+    orphans. Bronze is never dropped. Damaged data files do not matter: a rebuild does not read the rows it replaces.
+
+    Args:
+        spark: a session with the lake.
+        pipeline: the declaration.
+        names: source tables to rebuild; the aggregates are rebuilt too.
+        torn: damaged tables from :func:`frazil.catalog.warehouse.torn_tables`; they are not opened.
+
+    Returns:
+        The dropped tables, with their namespaces.
+
+    Raises:
+        DamagedTableError: bronze, or a silver with a baseline, cannot be read; no table is dropped then.
+
+    Cost: the manifests of the newest snapshot of each table.
+    """
+    made = [source_tables(pipeline, table) for table in pipeline.tables if table.name in names]
+    for own in made:
+        if (damage := _damage(spark, own.bronze.path, torn)) is not None:
+            raise damage
+        # Bronze lacks the records of a baseline.
+        is_kept = BASELINE in head(spark, quote(*own.bronze.path)).bookmark
+        if is_kept and (damage := _damage(spark, own.changes.path, torn)) is not None:
+            raise damage
+    dropped = []
+    aggregates = [gold_table(pipeline, gold) for gold in pipeline.gold]
+    for one in (*(one for own in made for one in own.computed), *aggregates):
+        if _damage(spark, one.path, torn) is not None:
+            forget_table(spark, one.path)
+            dropped.append(one.full_name)
+    return dropped
+
+
+def _damage(spark: SparkSession, path: tuple[str, str, str], torn: TornTables) -> DamagedTableError | None:
+    """Return the damage to a table's metadata or manifests; None for an intact or missing table."""
+    if (damage := torn.get(path[1:])) is not None:
+        return damage
+    try:
+        table = java_table(spark, quote(*path))
+        if table is not None and table.currentSnapshot() is not None:
+            iterables = java_class(spark, "org.apache.iceberg.relocated.com.google.common.collect.Iterables")
+            iterables.size(table.newScan().planFiles())
+    except Exception as error:
+        known = translate_error(error)
+        if isinstance(known, DamagedTableError):
+            return known
+        if not is_missing(error):
+            raise
+    return None
+
+
+def forget_table(spark: SparkSession, path: tuple[str, str, str]) -> None:
+    """Drop a table from the catalog without opening it, as Spark's DROP TABLE would; its files stay."""
+    catalog, namespace, name = path
+    known = java_class(spark, "org.apache.iceberg.spark.Spark3Util").loadIcebergCatalog(spark._jsparkSession, catalog)  # noqa: SLF001
+    identifier = java_class(spark, "org.apache.iceberg.catalog.TableIdentifier").parse(f"{namespace}.{name}")
+    known.dropTable(identifier, False)

@@ -1,4 +1,7 @@
-"""Find late changes of a batch, and keys to recompute from all their changes."""
+"""Find late changes of a batch, keys to recompute from all their changes, and the verdict on each key.
+
+The Spark fold computes them in SQL, the Arrow fold in arrays. They decide which rows of the mart are replaced.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from frazil.bronze import record as r
 from frazil.marts.fold_spec import EVENT_TIME, IS_UPSERT, columns_of, same
 from frazil.marts.query import query_frames
+from frazil.spec import Current, History
 from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:
@@ -15,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from frazil.marts.fold_spec import FoldSpec
+
 
 HELD: Final = "_cdc_held"
 HELD_TIME: Final = "_cdc_held_time"
@@ -183,3 +188,49 @@ def filter_keys(changes: DataFrame, keys: DataFrame, names: Sequence[str], *, am
         frazil_all=changes,
         frazil_some=keys,
     )
+
+
+LATE: Final = "_cdc_late"
+"""Number of late changes of the key."""
+RECOMPUTE: Final = "_cdc_recompute"
+"""Whether the key's rows must be recomputed from all its changes."""
+SUPERSEDED: Final = "_cdc_superseded"
+"""Whether all its changes are late."""
+IS_LIVE: Final = "_cdc_is_live"
+"""Whether its newest change is an upsert."""
+DELETE_ONLY: Final = "_cdc_delete_only"
+"""Whether all its changes are deletes."""
+
+KINDS: Final = (RECOMPUTE, SUPERSEDED, IS_LIVE, DELETE_ONLY, IN_TARGET, LIVED)
+"""The boolean columns, by which keys are counted."""
+
+REPLACED: Final = f"({RECOMPUTE} OR ({IN_TARGET} AND NOT {SUPERSEDED}))"
+"""SQL condition of a folded key whose rows in the mart are replaced."""
+
+
+def verdict_sql(
+    mart: Current | History, spec: FoldSpec, *, compares: bool, newest_time: int | None = None
+) -> list[str]:
+    """Write the aggregates ``_cdc_late``, ``_cdc_recompute`` and ``_cdc_superseded`` of a key's changes.
+
+    Args:
+        mart: the mart.
+        spec: the table's parts.
+        compares: the changes have the columns of :func:`frazil.marts.with_prior_order`; else no change is late.
+        newest_time: greatest event time of earlier batches in microseconds; None if unknown.
+    """
+    late_sql = is_late(spec) if compares else "false"
+    recompute = f"bool_or({late_sql})"
+    if isinstance(mart, History) and mart.bitemporal:
+        recompute = "true"  # a bitemporal history keeps all earlier rows
+    elif isinstance(mart, History) and compares:
+        recompute = f"bool_or({is_not_after(spec, newest_time)} OR {late_sql})"
+    elif isinstance(mart, Current) and mart.deletes == "hard" and not spec.fills:
+        # An upsert with every column needs no older change, so a late change is dropped.
+        recompute = "false"
+    return [f"count_if({late_sql}) AS {LATE}", f"{recompute} AS {RECOMPUTE}", f"bool_and({late_sql}) AS {SUPERSEDED}"]
+
+
+def replaced_sql(mart: Current | History) -> str:
+    """Write the condition that row ``t`` of a mart is replaced, for a key ``k`` with ``REPLACED``."""
+    return f"(k.{RECOMPUTE} OR t.is_current)" if isinstance(mart, History) else "true"

@@ -8,7 +8,7 @@ from frazil.bronze import record as r
 from frazil.marts.fold_spec import FoldSpec
 from frazil.spec import Current, History
 from frazil.spec.contract import added_columns
-from frazil.spec.model.transforms import partition_transform
+from frazil.spec.model.mart import partition_transform
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

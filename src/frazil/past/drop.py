@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from frazil.catalog.lock import waiting_lock
 from frazil.iceberg.damage import local_path
-from frazil.lake.heads import is_missing
+from frazil.lake.refs import is_missing
 from frazil.spark.gateway import java_table
 from frazil.spec import CATALOG
 from frazil.spec.sql.names import quote

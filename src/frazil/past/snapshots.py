@@ -12,8 +12,7 @@ from frazil.errors import BusyError, DeclarationError
 from frazil.failpoints import failpoint
 from frazil.iceberg.snapshot import RUN_BRANCH
 from frazil.lake.commit import TableTransaction
-from frazil.lake.heads import head
-from frazil.lake.refs import create_tag, drop_tag, show_snapshot, tag
+from frazil.lake.refs import create_tag, drop_tag, head, show_snapshot, tag
 from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:

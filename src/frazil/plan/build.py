@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from frazil.plan.tables.layout import BRONZE, LAYERS, QUARANTINE, SILVER
-from frazil.spec.sql.gold_order import gold_in_order, upstream_gold
+from frazil.plan.layout import BRONZE, LAYERS, QUARANTINE, SILVER
+from frazil.spec.sql.references import gold_in_order, upstream_gold
 from frazil.spec.sql.sql import mart_references
 from frazil.steps import (
     AddColumn,

@@ -17,11 +17,10 @@ from frazil.catalog.warehouse import is_torn, newest_version, read_version, tabl
 from frazil.errors import DeclarationError
 from frazil.iceberg.clock import at_present, time_ahead
 from frazil.iceberg.damage import DamagedTableError, local_path
-from frazil.iceberg.file_integrity import damage_of
-from frazil.lake.tables import open_catalog
+from frazil.iceberg.files import damage_of
+from frazil.lake.tables import forget_table, open_catalog
 from frazil.runner.batch.erased import FLAG
 from frazil.runner.steps.alter import keep_live_view
-from frazil.runner.unreadable_tables import forget_table
 from frazil.silver.baseline import BASELINE, baseline_of
 from frazil.sources.capture import land_file
 from frazil.spark.gateway import call

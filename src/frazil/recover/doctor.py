@@ -21,19 +21,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from frazil.catalog.catalogs import EmbeddedReader, Located, NoLakeError, catalog_reader
-from frazil.catalog.clients import CLIENTS_HINT, missing_client
-from frazil.catalog.spark_conf import PREFIX, catalog_conf
+from frazil.catalog.catalogs import CLIENTS_HINT, EmbeddedReader, Located, NoLakeError, catalog_reader, missing_client
+from frazil.catalog.conf import PREFIX, catalog_conf, lake_access, lake_address
 from frazil.catalog.store_check import look_at_store
-from frazil.catalog.store_conf import lake_access, lake_address
 from frazil.catalog.trouble import CatalogError, as_frazil_error
 from frazil.catalog.warehouse import read_version, verify_catalog
 from frazil.duck.taken_files import taken_files
 from frazil.errors import FrazilError
-from frazil.host.machine import cache_folder, default_heap_mib, free_memory_bytes, total_memory_bytes, usable_cores
+from frazil.host import cache_folder, default_heap_mib, free_memory_bytes, total_memory_bytes, usable_cores
 from frazil.iceberg.clock import time_ahead
 from frazil.iceberg.damage import DamagedTableError, local_path
-from frazil.iceberg.file_integrity import damage_of
+from frazil.iceberg.files import damage_of
 from frazil.iceberg.metadata import read_metadata
 from frazil.sources.capture import Answers
 from frazil.sources.kinds import captures_of, landing_problem, source_of

@@ -9,8 +9,9 @@ from frazil.catalog.trouble import as_frazil_error
 from frazil.catalog.warehouse import torn_tables, verify_catalog
 from frazil.errors import BusyError, FrazilError
 from frazil.iceberg.clock import day_of_horizon, today
-from frazil.lake.heads import head
-from frazil.lake.tables import open_catalog
+from frazil.lake.refs import head
+from frazil.lake.tables import drop_damaged, open_catalog
+from frazil.plan.layout import BRONZE, QUARANTINE, SILVER
 from frazil.plan.plan import Plan
 from frazil.plan.state import (
     State,
@@ -22,12 +23,10 @@ from frazil.plan.state import (
     with_altered,
     with_fold,
 )
-from frazil.plan.tables.layout import BRONZE, QUARANTINE, SILVER
 from frazil.runner.batch.bronze_records import read_ledger
 from frazil.runner.batch.expressions import check_expressions
 from frazil.runner.limits.rules import check_rules
 from frazil.runner.sessions import side_by_side
-from frazil.runner.unreadable_tables import drop_damaged
 from frazil.sources.base import SourceDelta
 from frazil.sources.kinds import source_of
 from frazil.spec import CATALOG

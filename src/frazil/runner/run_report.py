@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
 from frazil.errors import Failure
-from frazil.gold.template import tables_of
+from frazil.gold import tables_of
 from frazil.marts.counts import untimed_deletes
 from frazil.marts.fold_spec import with_event_time
 from frazil.marts.layout import fold_spec

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.iceberg.snapshot import verify_bookmark
 from frazil.lake.commit import TableTransaction
-from frazil.lake.heads import head
+from frazil.lake.refs import head
 from frazil.plan.policy import DEFAULT_POLICY
 from frazil.spark.gateway import hold, release
 from frazil.spec.sql.names import quote

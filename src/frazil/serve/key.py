@@ -18,7 +18,7 @@ from frazil.serve.tables.layers import layers
 from frazil.serve.tables.manifests import verify_manifests
 from frazil.serve.tables.tables import tables
 from frazil.silver.baseline import baseline_of
-from frazil.spec.notebook import html_lines, html_table
+from frazil.spec.amount import html_lines, html_table
 from frazil.spec.pii import stored_keys
 from frazil.spec.sql.select import source_table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from frazil.gold.template import tables_of
+from frazil.gold import tables_of
 from frazil.iceberg.time_travel import NotYetThereError, Point, PointError, batch_of, cut_names, read_point, snapshot_at
 from frazil.serve.tables.as_of import metadata_of
 from frazil.serve.tables.manifests import verify_manifests

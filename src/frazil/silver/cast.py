@@ -32,7 +32,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from frazil.silver.cast_nested import NestedCast
-from frazil.spec.model.nested import is_nested
+from frazil.spec.model.types import is_nested
 from frazil.spec.sql.names import literal
 
 if TYPE_CHECKING:

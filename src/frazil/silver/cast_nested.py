@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.errors import SessionError
 from frazil.older_spark import is_older_spark
-from frazil.spec.model.nested import ARRAY, inner_of, is_nested, outer_of, struct_fields
+from frazil.spec.model.types import ARRAY, inner_of, is_nested, outer_of, struct_fields
 from frazil.spec.sql.names import literal, quote
 
 if TYPE_CHECKING:

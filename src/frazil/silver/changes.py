@@ -15,7 +15,7 @@ from frazil.older_spark import valid_text
 from frazil.silver.cast import exact, why_not
 from frazil.silver.old_keys import OLD, with_old_keys_deleted
 from frazil.silver.rules import NOT_NULL, Spark, breaks, row_rules
-from frazil.spec.model.nested import is_nested, outer_of
+from frazil.spec.model.types import is_nested, outer_of
 from frazil.spec.sql.names import literal, quote
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from typing import IO, TYPE_CHECKING, Final, TypeAlias, cast
 import pyarrow as pa
 
 from frazil.errors import FrazilError, HistoryChangedError, SourceError
-from frazil.formats.csv.file import header_of
 from frazil.formats.csv.lines import RECORD_BYTES, UNREADABLE, blocks, count_records, is_gzip, open_text, records_in
-from frazil.formats.field_names import check_names, file_columns
+from frazil.formats.csv.reader import header_of
 from frazil.formats.parquet_file import first_line, parquet_columns
+from frazil.formats.records import check_names, file_columns
 from frazil.sources.base import SNAPSHOT, NewFile, SourceDelta
 from frazil.storage.files import HashedFile, sha256_of, storage_of
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pyarrow as pa
 
-from frazil.formats.csv.file import CsvFile
 from frazil.formats.csv.lines import UNREADABLE, CsvDialect, is_gzip, open_text
-from frazil.formats.field_names import file_columns
+from frazil.formats.csv.reader import CsvFile
 from frazil.formats.json.lines import JsonLinesFile, fields_in
 from frazil.formats.parquet_file import ParquetFile, count_rows, opened
+from frazil.formats.records import file_columns
 from frazil.sources.base import FileRecords, Listing, SourceFile, change_position, stored_path
 from frazil.sources.capture import TYPE_KEY
 from frazil.sources.ledger import Ledger, Unchanged
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from frazil.formats.own_records import OwnRecords
-    from frazil.formats.records import RecordReader
+    from frazil.formats.records import OwnRecords, RecordReader
     from frazil.sources.base import NewFile, SourceDelta
     from frazil.spec import Table
     from frazil.storage.base import Entry

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 import pyspark
 
 from frazil.errors import FrazilError, JarError
-from frazil.host.machine import cache_folder, keep_text
+from frazil.host import cache_folder, keep_text
 from frazil.spark.java import find_java
 from frazil.spec import JdbcCatalog
 from frazil.spec.location import warehouse

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from frazil.errors import JavaError
-from frazil.host.machine import keep_text, kept_folder
+from frazil.host import keep_text, kept_folder
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyspark
 
-from frazil.host.machine import default_heap_mib, keep_text, kept_folder
-from frazil.host.scratch import scratch
+from frazil.host import default_heap_mib, keep_text, kept_folder, scratch
 from frazil.older_spark import is_older_spark
 from frazil.spark.jars import jars_for, ready_jars
 from frazil.spark.java import find_java

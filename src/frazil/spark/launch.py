@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from io import BufferedWriter
 
-    from frazil.host.scratch import Scratch
+    from frazil.host import Scratch
 
 _PORT = "gateway"
 """Java writes its port and secret to this file in the scratch folder."""

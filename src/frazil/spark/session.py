@@ -13,9 +13,9 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from frazil.catalog.spark_conf import PREFIX, catalog_conf
+from frazil.catalog.conf import PREFIX, catalog_conf
 from frazil.errors import JarError, SessionError, StorageError
-from frazil.host.machine import usable_cores
+from frazil.host import usable_cores
 from frazil.spark.gateway import java_class, settings_in_java
 from frazil.spark.jars import jars_for
 from frazil.spark.java import find_java, spark_java_home

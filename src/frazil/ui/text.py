@@ -9,7 +9,7 @@ from typing import Any, Final
 from markupsafe import Markup, escape
 
 from frazil.serve.query.plain import json_text, plain
-from frazil.spec.notebook import visible
+from frazil.spec.amount import visible
 
 MOST_SIGNS: Final = 300
 _CELL_BREAKS: Final = {"\n": "⏎", "\t": "⇥"}

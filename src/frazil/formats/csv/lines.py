@@ -1,4 +1,4 @@
-"""Cut CSV bytes into whole records, and count them, without taking them apart.
+"""Cut CSV bytes of any encoding into whole records, and count them, without taking them apart.
 
 A line end inside quotes belongs to its field, so the scan needs the positions of quotes. NumPy finds them for millions
 of bytes at once if every quote is well placed; otherwise a regular expression does.
@@ -6,7 +6,9 @@ of bytes at once if every quote is well placed; otherwise a regular expression d
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import io
 import re
 import zlib
 from contextlib import ExitStack
@@ -16,15 +18,55 @@ from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from frazil.formats.recoded import UTF_8, as_utf_8
 from frazil.storage.files import storage_of, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
     from numpy.typing import NDArray
+    from typing_extensions import Buffer
 
     Positions = NDArray[np.int64]
+
+
+UTF_8: Final = "utf-8"
+_READ_BYTES: Final = 1024 * 1024
+_AS_IT_IS: Final = "surrogateescape"
+
+
+def as_utf_8(text: IO[bytes], encoding: str) -> IO[bytes]:
+    """Return a file that is read as UTF-8; a byte that is invalid in its encoding stays as an invalid byte of UTF-8."""
+    return cast("IO[bytes]", io.BufferedReader(_Recoded(text, encoding), _READ_BYTES))
+
+
+class _Recoded(io.RawIOBase):
+    """A file whose bytes are decoded and encoded again."""
+
+    def __init__(self, text: IO[bytes], encoding: str) -> None:
+        self._text = text
+        self._decoder = codecs.getincrementaldecoder(encoding)(_AS_IT_IS)
+        self._rest, self._ended = b"", False
+
+    def readable(self) -> bool:
+        """Return that it can be read."""
+        return True
+
+    def readinto(self, buffer: Buffer) -> int:
+        """Read some bytes; none at the end."""
+        into = memoryview(buffer)
+        while not self._rest and not self._ended:
+            data = self._text.read(_READ_BYTES)
+            self._ended = not data
+            self._rest = self._decoder.decode(data, self._ended).encode(errors=_AS_IT_IS)
+        count = min(len(into), len(self._rest))
+        into[:count], self._rest = self._rest[:count], self._rest[count:]
+        return count
+
+    def close(self) -> None:
+        """Close the file, too."""
+        self._text.close()
+        super().close()
+
 
 BLOCK_BYTES: Final = 4 * 1024 * 1024
 """How much is read at a time: the records of about one batch, and the memory a file needs."""

@@ -9,14 +9,45 @@ from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
 import pyarrow as pa
 
 from frazil.formats.csv.lines import BLOCK_BYTES, KEPT_BYTES, RECORD_BYTES, is_gzip, open_behind_mark, too_large
-from frazil.formats.json.forms import LINES_HINTS, lines_form
 from frazil.formats.json.text import NoObjectError, Pairs, object_fields
 from frazil.formats.records import CSV, Bad, Parsed, Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from frazil.formats.own_records import OwnRecords
+    from frazil.formats.records import OwnRecords
+
+
+ARRAY: Final = "one JSON array"
+PRETTY: Final = "JSON over several lines"
+SEVERAL: Final = "several objects on one line"
+CONSOLE: Final = "the output of a console, with more on a line than the value"
+
+LINES_HINTS: Final = {
+    ARRAY: "write one object a line: jq -c '.[]'",
+    PRETTY: "write one object a line: jq -c .",
+    SEVERAL: "write one object a line: jq -c .",
+    CONSOLE: "write values alone, or messages as objects: kcat -J; kafka-console-consumer without print.key",
+}
+
+
+def lines_form(first: str) -> str | None:
+    """Describe a file that has other JSON than lines, from its first bad line; None for an unknown form.
+
+    Args:
+        first: the first line that cannot be parsed.
+    """
+    line = first.strip()
+    if line in ("{", "[", "[{") or (line[:1] == "{" and line[-1:] in ("{", "[", ",")):
+        return ARRAY if line[0] == "[" else PRETTY
+    if line[:1] == "[":
+        return ARRAY
+    if line[:1] == "{":
+        if "}\t{" in line:
+            return CONSOLE
+        return SEVERAL if "}{" in line or "} {" in line else None
+    return CONSOLE if "{" in line and line[-1:] == "}" else None
+
 
 _BATCH_RECORDS: Final = 8_192
 _BLANK: Final = b" \t\r\n"

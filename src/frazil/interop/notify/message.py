@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import FrazilError
-from frazil.spec.amount import counted
-from frazil.spec.notebook import visible
+from frazil.spec.amount import counted, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Fold changes in the driver's memory; the Arrow version of :mod:`frazil.marts.fold`."""
+"""Fold and fill changes in the driver's memory; the Arrow version of :mod:`frazil.marts.fold`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import pyarrow.compute as pc
 
 from frazil.bronze import record as r
 from frazil.marts.fold_spec import EVENT_TIME
-from frazil.marts.verdict import DELETE_ONLY, IS_LIVE
+from frazil.marts.late import DELETE_ONLY, IS_LIVE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from frazil.marts.fold_spec import FoldSpec
+
 
 BEGINS: Final = "_cdc_begins"
 """The least value of the first order column among the changes of a key."""
@@ -150,3 +151,58 @@ def match_keys(keys: pa.Table, others: pa.Table, names: Sequence[str]) -> pa.Chu
     theirs = theirs.cast(pa.schema([*(mine.schema.field(name) for name in names), theirs.schema.field(_THEIRS)]))
     both = theirs.join(mine, keys=[*names], join_type="inner")
     return both[_THEIRS].take(pc.index_in(mine[_MINE], value_set=both[_MINE]))
+
+
+def fill_arrow(changes: pa.Table, key_numbers: pa.ChunkedArray, held: pa.Table, spec: FoldSpec) -> pa.Table:
+    """Fill a column that a change does not carry with the value in force just before it (MISSING-IS-NOT-NULL).
+
+    Args:
+        changes: n change rows in the shape of silver, in any order, all newer than ``held``.
+        key_numbers: n numbers from 0, the same for the changes of one key.
+        held: the values in force before, with the row of key ``i`` at ``i``; NULL for a key without a row.
+        spec: the table's parts.
+
+    Returns:
+        The same rows in another order, with every contract column of upserts filled; other columns are unchanged.
+
+    Cost: a sort of the order columns, and memory for a copy of the changes.
+    """
+    oldest_first = ranked(changes, spec)
+    changes, key_numbers = changes.take(oldest_first), key_numbers.take(oldest_first)
+    by_key = pc.sort_indices(key_numbers)  # stable
+    changes, key_numbers = changes.take(by_key).combine_chunks(), key_numbers.take(by_key).combine_chunks()
+    number = changes.num_rows
+    rows = pa.array(range(number), pa.int64())
+    is_first = pc.not_equal(key_numbers, pa.concat_arrays([pa.array([-1], key_numbers.type), key_numbers[:-1]]))
+    held_at = pc.if_else(is_first, pc.add(key_numbers, number), pa.scalar(None, pa.int64()))
+    is_delete = pc.not_equal(changes[r.CLASS], r.UPSERT)
+    for name in lacking_columns(changes, spec):
+        carries = _carries(changes, name, spec)
+        # A delete ends all values: it counts as NULL in every column.
+        own = pc.if_else(carries, changes[name], pa.scalar(None, changes[name].type))
+        at = pc.if_else(pc.or_(carries, is_delete), rows, held_at)
+        values = pa.chunked_array([*own.chunks, *held[name].chunks], own.type)
+        filled = values.take(pc.fill_null_forward(at))
+        changes = changes.set_column(changes.schema.get_field_index(name), name, filled)
+    return changes
+
+
+def lacking_columns(changes: pa.Table, spec: FoldSpec) -> list[str]:
+    """Return the columns that some upsert does not carry, in table order.
+
+    Deletes do not count: a delete ends all values.
+    """
+    some = changes.filter(is_incomplete(changes, spec)) if spec.fills else changes.slice(0, 0)
+    if not some.num_rows:
+        return []
+    fixed = {*spec.keys, *spec.sequence_by}
+    return [name for name in spec.columns if name not in fixed and not pc.all(_carries(some, name, spec)).as_py()]
+
+
+def _carries(changes: pa.Table, name: str, spec: FoldSpec) -> pa.ChunkedArray:
+    """Return a mask of upserts that carry a column."""
+    known = changes[r.KNOWN].combine_chunks()
+    parents = pc.list_parent_indices(known).filter(pc.equal(pc.list_flatten(known), name))
+    lists = pc.is_in(pa.array(range(changes.num_rows), parents.type), value_set=parents)
+    everything = pc.and_(pc.is_null(known), pc.greater_equal(changes[r.BATCH], spec.since.get(name, 0)))
+    return pc.and_(pc.equal(changes[r.CLASS], r.UPSERT), pc.or_(everything, lists))

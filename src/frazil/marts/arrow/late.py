@@ -11,7 +11,7 @@ from frazil.bronze import record as r
 from frazil.marts import late
 from frazil.marts.arrow.fold import event_times, later, ranked
 from frazil.marts.fold_spec import EVENT_TIME
-from frazil.marts.verdict import LATE, RECOMPUTE, SUPERSEDED
+from frazil.marts.late import LATE, RECOMPUTE, SUPERSEDED
 from frazil.spec import Current, History
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def verdicts_arrow(
 
     Returns:
         One row per key: ``_cdc_key_number``, and ``_cdc_late``, ``_cdc_recompute`` and
-        ``_cdc_superseded`` of :mod:`frazil.marts.verdict`. None if an order column has a type or a NULL that Arrow
+        ``_cdc_superseded`` of :mod:`frazil.marts.late`. None if an order column has a type or a NULL that Arrow
         compares differently than Spark.
     """
     is_late = pa.repeat(False, changes.num_rows)

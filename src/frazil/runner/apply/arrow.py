@@ -14,12 +14,13 @@ from frazil.bronze import record as r
 from frazil.lake.file_writer import FILE_PATH, LIVING, POS
 from frazil.lake.row_lookup import AT_FILE, AT_POS
 from frazil.marts import late
-from frazil.marts.arrow.fill import fill_arrow, lacking_columns
 from frazil.marts.arrow.fold import (
     INCOMPLETE,
     event_times,
+    fill_arrow,
     grouped_keys,
     has_ties,
+    lacking_columns,
     match_keys,
     newest_arrow,
     times_of_deletes,
@@ -28,7 +29,7 @@ from frazil.marts.arrow.history import next_versions_arrow
 from frazil.marts.current import FLAGS, STANDS, TIMES, last_known
 from frazil.marts.fold_spec import EVENT_TIME
 from frazil.marts.history import next_versions
-from frazil.marts.verdict import DELETE_ONLY, IS_LIVE, KINDS, LATE, RECOMPUTE, SUPERSEDED
+from frazil.marts.late import DELETE_ONLY, IS_LIVE, KINDS, LATE, RECOMPUTE, SUPERSEDED
 from frazil.older_spark import to_arrow
 from frazil.runner.apply.arrow_verdicts import find_target, find_tombstones, with_verdicts
 from frazil.runner.apply.delta import DeltaCounts, PositionDelta
@@ -265,7 +266,7 @@ class WholeKeys:
 
     Attributes:
         changes: all their changes, including the batch's, in the shape of silver, each with every column.
-        places: positions of their rows in the mart, as :mod:`frazil.lake.row_delta` takes them.
+        places: positions of their rows in the mart, as :mod:`frazil.lake.commit` takes them.
     """
 
     changes: pa.Table

@@ -15,7 +15,7 @@ from frazil.marts import late
 from frazil.marts.arrow.fold import BEGINS, event_times, grouped_keys, match_keys, timestamps
 from frazil.marts.arrow.late import KEY_NUMBER, tombstones_arrow, verdicts_arrow
 from frazil.marts.fold_spec import EVENT_TIME
-from frazil.marts.verdict import LATE, RECOMPUTE, SUPERSEDED, verdict_sql
+from frazil.marts.late import LATE, RECOMPUTE, SUPERSEDED, verdict_sql
 from frazil.older_spark import to_arrow
 from frazil.runner.batch.driver_batch import spark_frame
 from frazil.spec import Current, History

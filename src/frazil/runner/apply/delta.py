@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 
-from frazil.marts import late, verdict
+from frazil.marts import late
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,16 +39,16 @@ class DeltaCounts:
         """Return the counts from the number of keys of each kind.
 
         Args:
-            kinds: the columns ``KINDS`` of :mod:`frazil.marts.verdict`, ``_cdc_late`` summed up, and
+            kinds: the columns ``KINDS`` of :mod:`frazil.marts.late`, ``_cdc_late`` summed up, and
             keys: the column with the number of keys.
         """
         of: Counter[str] = Counter()
         for kind in kinds.to_pylist():
-            number, recompute, superseded = kind[keys], kind[verdict.RECOMPUTE], kind[verdict.SUPERSEDED]
+            number, recompute, superseded = kind[keys], kind[late.RECOMPUTE], kind[late.SUPERSEDED]
             is_there, lived = kind[late.IN_TARGET], kind[late.LIVED]
-            lives = lived if superseded else kind[verdict.IS_LIVE]  # late changes do not decide whether a key lives
-            without_values = not kind[verdict.IS_LIVE] and kind[verdict.DELETE_ONLY]
-            of["late"] += kind[verdict.LATE]
+            lives = lived if superseded else kind[late.IS_LIVE]  # late changes do not decide whether a key lives
+            without_values = not kind[late.IS_LIVE] and kind[late.DELETE_ONLY]
+            of["late"] += kind[late.LATE]
             of["recompute"] += number * recompute
             of["replaced"] += number * (recompute or (is_there and not superseded))
             of["inserted"] += number * (lives and not lived)
@@ -65,7 +65,7 @@ class PositionDelta:
     Attributes:
         counts: counts of the keys by verdict.
         rows: Arrow table of the new rows: the mart's columns and others.
-        positions: Arrow table of the positions of replaced rows, see :mod:`frazil.lake.row_delta`.
+        positions: Arrow table of the positions of replaced rows, see :mod:`frazil.lake.commit`.
         keys: Arrow table of their keys.
     """
 
@@ -82,7 +82,7 @@ class KeyDelta:
     Attributes:
         counts: counts of the keys by verdict.
         rows: the new rows, with the mart's columns.
-        keys: the keys of replaced rows, with ``_cdc_recompute``: see :func:`frazil.marts.verdict.replaced_sql`.
+        keys: the keys of replaced rows, with ``_cdc_recompute``: see :func:`frazil.marts.late.replaced_sql`.
     """
 
     counts: DeltaCounts

@@ -16,7 +16,7 @@ from frazil.marts.bitemporal import known_versions
 from frazil.marts.current import hard, last_known, soft, states
 from frazil.marts.fold import NEWEST, VALUES, newest
 from frazil.marts.history import next_versions
-from frazil.marts.verdict import DELETE_ONLY, IS_LIVE, KINDS, LATE, RECOMPUTE, REPLACED, SUPERSEDED, verdict_sql
+from frazil.marts.late import DELETE_ONLY, IS_LIVE, KINDS, LATE, RECOMPUTE, REPLACED, SUPERSEDED, verdict_sql
 from frazil.older_spark import to_arrow
 from frazil.runner.apply.delta import DeltaCounts, KeyDelta
 from frazil.spec import Current, History

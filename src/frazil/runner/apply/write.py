@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from frazil.failpoints import failpoint
 from frazil.marts.fold_spec import columns_of, same
+from frazil.marts.late import replaced_sql
 from frazil.marts.query import query_frames
-from frazil.marts.verdict import replaced_sql
-from frazil.plan.apply_strategy import spark_strategy
+from frazil.plan.policy import spark_strategy
 from frazil.runner.apply.arrow import arrow_delta
 from frazil.runner.apply.delta import PositionDelta
 from frazil.runner.apply.spark import spark_delta

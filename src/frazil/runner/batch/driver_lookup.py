@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.bronze import record as r
-from frazil.catalog.store_conf import lake_address
+from frazil.catalog.conf import lake_address
 from frazil.errors import FrazilError
-from frazil.lake.heads import head
+from frazil.lake.refs import head
 from frazil.lake.row_lookup import find_rows
 from frazil.lake.table_files import TableFiles, table_files
 from frazil.spec.sql.names import quote

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
-from frazil.lake.heads import is_missing
+from frazil.lake.refs import is_missing
 from frazil.runner.batch.expressions import expressions_of
 from frazil.silver.contract import settle
 from frazil.silver.evolution import evolved

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.bronze import record as r
-from frazil.lake.heads import is_missing
+from frazil.lake.refs import is_missing
 from frazil.lake.row_lookup import count_matching_rows, find_rows
 from frazil.runner.batch.driver_lookup import UNREADABLE, mart_files
 from frazil.spec import CATALOG

@@ -13,7 +13,7 @@ from frazil.runner.batch.bronze_records import bronze_records
 from frazil.silver.cast import field_left_out
 from frazil.silver.contract import MissingFieldError
 from frazil.spec.amount import counted
-from frazil.spec.model.nested import STRUCT
+from frazil.spec.model.types import STRUCT
 from frazil.spec.sql.names import literal, quote
 
 if TYPE_CHECKING:

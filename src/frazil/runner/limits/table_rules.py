@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-from frazil.lake.heads import is_missing
+from frazil.lake.refs import is_missing
 from frazil.marts.counts import living_rows
 from frazil.marts.table_rules import BROKEN, FIRST, dangling_rows, sharing_rows
 from frazil.runner.limits.driver_rules import counts_on_driver

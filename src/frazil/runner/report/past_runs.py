@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.audit.run_files import run_files
-from frazil.catalog.lease import lease_holder
-from frazil.catalog.lock import holder
+from frazil.catalog.lock import holder, lease_holder
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from frazil.errors import Failure, FrazilError, worst_exit
-from frazil.spec.amount import counted
-from frazil.spec.notebook import html_lines, html_table
+from frazil.spec.amount import counted, html_lines, html_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +35,7 @@ class MartReport:
         late: changes that are not newer, in order, than the newest earlier change of their key; new keys have no late
             changes. Late changes may alter closed versions and columns that newer changes lack, and have no other
             count.
-        strategy: strategy of the write, see :mod:`frazil.plan.apply_strategy`.
+        strategy: strategy of the write, see :mod:`frazil.plan.policy`.
         compacted: whether small files and deletes were merged after it.
         seconds: wall time.
     """

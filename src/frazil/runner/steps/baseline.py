@@ -16,7 +16,7 @@ from frazil.lake.tables import ensure
 from frazil.marts.baseline import baseline_rows, served_of
 from frazil.marts.fold_spec import EVENT_TIME, with_event_time
 from frazil.marts.layout import fold_spec
-from frazil.plan.tables.layout import bronze_layout
+from frazil.plan.layout import bronze_layout
 from frazil.runner.batch.bronze_records import bronze_records
 from frazil.runner.batch.expressions import expressions_of
 from frazil.runner.key_changes.moves import tells_old_keys

@@ -12,21 +12,20 @@ from pyspark.sql import functions as F
 from frazil.catalog.trouble import as_frazil_error
 from frazil.errors import Failure
 from frazil.failpoints import failpoint
-from frazil.gold.template import declared_gold, render
+from frazil.gold import declared_gold, render
 from frazil.lake.commit import TableTransaction
-from frazil.lake.heads import head, is_ancestor
-from frazil.lake.replace import replace_table
-from frazil.lake.tables import ensure, table_fits
+from frazil.lake.refs import head, is_ancestor
+from frazil.lake.tables import ensure, replace_table, table_fits
 from frazil.older_spark import from_arrow, to_arrow
 from frazil.plan.identity import belongs
+from frazil.plan.layout import TableLayout
 from frazil.plan.policy import DEFAULT_POLICY
-from frazil.plan.tables.layout import TableLayout
 from frazil.silver.batches import rows_of_batches
 from frazil.spark.expression import SqlError, user_sql
 from frazil.spec import CATALOG
 from frazil.spec.contract import repeated
-from frazil.spec.sql.incremental import grouped
 from frazil.spec.sql.names import backslashes, quote
+from frazil.spec.sql.sql import grouped
 from frazil.spec.tables import gold_table, source_tables
 
 if TYPE_CHECKING:

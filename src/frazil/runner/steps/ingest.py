@@ -19,7 +19,7 @@ from frazil.bronze.read import Batch, duplicate, records, spark_ddl
 from frazil.failpoints import failpoint
 from frazil.lake.tables import ensure
 from frazil.older_spark import from_arrow, to_arrow
-from frazil.plan.tables.layout import bronze_layout
+from frazil.plan.layout import bronze_layout
 from frazil.runner.batch.bronze_records import keep_ledger
 from frazil.runner.batch.driver_batch import spark_frame
 from frazil.runner.batch.erased import FLAG, erased_keys, without_erased

@@ -8,14 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from frazil.failpoints import failpoint
-from frazil.lake.replace import replace_table
-from frazil.lake.row_delta import takes_row_deltas
+from frazil.lake.commit import takes_row_deltas
 from frazil.lake.row_lookup import AT_FILE, AT_POS
-from frazil.lake.tables import ensure, table_fits
+from frazil.lake.tables import ensure, replace_table, table_fits
 from frazil.marts.fold_spec import with_event_time
 from frazil.marts.layout import fold_spec, mart_layout
-from frazil.plan.apply_strategy import MartStats, choose_strategy
-from frazil.plan.tables.layout import mart_table_layout
+from frazil.plan.layout import mart_table_layout
+from frazil.plan.policy import MartStats, choose_strategy
 from frazil.runner.apply.left_rows import (
     count_late,
     count_whole,
@@ -45,8 +44,8 @@ if TYPE_CHECKING:
     from frazil.iceberg.snapshot import TableSnapshot
     from frazil.lake.commit import TableTransaction
     from frazil.marts.fold_spec import FoldSpec
+    from frazil.plan.layout import TableLayout
     from frazil.plan.policy import Strategy
-    from frazil.plan.tables.layout import TableLayout
     from frazil.runner.apply.delta import PositionDelta
     from frazil.runner.batch.batch_stats import BatchStats
     from frazil.runner.batch.step_results import Normalized

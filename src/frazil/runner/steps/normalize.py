@@ -15,10 +15,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from frazil.bronze import record as r
 from frazil.bronze.pii import BRONZE_MADE_BY, MADE_BY
 from frazil.failpoints import failpoint
-from frazil.lake.replace import replace_table
-from frazil.lake.tables import ensure, table_fits
+from frazil.lake.tables import ensure, replace_table, table_fits
 from frazil.older_spark import nullable, to_arrow
-from frazil.plan.tables.layout import changes_layout, quarantine_layout
+from frazil.plan.layout import changes_layout, quarantine_layout
 from frazil.runner.batch.batch_stats import Measures, measure_sql
 from frazil.runner.batch.bronze_records import IS_RECORD, bronze_records, columns_since
 from frazil.runner.batch.driver_batch import DriverBatch, spark_frame, spark_types
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from frazil.iceberg.snapshot import TableSnapshot
-    from frazil.plan.tables.layout import TableLayout
+    from frazil.plan.layout import TableLayout
     from frazil.runner.batch.step_results import Ingested
     from frazil.runner.steps.plain_batch import PlainBatch
     from frazil.runner.table_run import TableRun

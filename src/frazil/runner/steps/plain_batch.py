@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
-from frazil.host.machine import usable_cores
-from frazil.lake.row_delta import takes_row_deltas
+from frazil.host import usable_cores
+from frazil.lake.commit import takes_row_deltas
 from frazil.lake.table_files import local_data_files
 from frazil.older_spark import to_arrow
 from frazil.runner.batch.bronze_records import columns_since

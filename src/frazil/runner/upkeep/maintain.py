@@ -13,13 +13,12 @@ from frazil.audit.certify import Certifying
 from frazil.catalog.lock import TURN_SECONDS, waiting_lock
 from frazil.catalog.trouble import as_frazil_error, translated
 from frazil.failpoints import failpoint
-from frazil.iceberg.durable import make_table_durable
+from frazil.iceberg.files import make_table_durable
 from frazil.iceberg.metadata import expirable
 from frazil.iceberg.snapshot import BOOKMARK
 from frazil.lake.commit import TableTransaction
-from frazil.lake.heads import head
 from frazil.lake.orphans import remove_orphans
-from frazil.lake.refs import let_go_of_torn
+from frazil.lake.refs import head, let_go_of_torn
 from frazil.plan.policy import DEFAULT_POLICY
 from frazil.runner.report.report import MaintainReport
 from frazil.runner.sessions import interruptibly, working_sessions

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from frazil.failpoints import failpoint
-from frazil.iceberg.durable import make_table_durable
-from frazil.lake.heads import head
+from frazil.iceberg.files import make_table_durable
 from frazil.lake.orphans import fence, remove_unnamed, unnamed_files
-from frazil.lake.refs import let_go_of_torn, refs_of, snapshots_of
+from frazil.lake.refs import head, let_go_of_torn, refs_of, snapshots_of
 from frazil.lake.tables import property_list
 from frazil.runner.upkeep.maintain import stamp
 from frazil.spark.gateway import call, java_class, java_table

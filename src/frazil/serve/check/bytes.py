@@ -15,9 +15,8 @@ import pyarrow.compute as pc
 from frazil.bronze import record as r
 from frazil.duck.sql import duck_literal, identifier
 from frazil.formats.csv.form import CsvForm, offsets_of
-from frazil.formats.own_records import SCHEMA_FIELD, TABLE_FIELD
-from frazil.formats.records import BYTES, CSV, VALUES
-from frazil.formats.value_hash import ValuesHash
+from frazil.formats.parquet_text import ValuesHash
+from frazil.formats.records import BYTES, CSV, SCHEMA_FIELD, TABLE_FIELD, VALUES
 from frazil.serve.check.finding import Step
 from frazil.spec.amount import counted
 from frazil.spec.pii import TREATING, clear_fields, pii_fields

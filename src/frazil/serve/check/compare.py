@@ -12,7 +12,7 @@ from frazil.catalog.catalogs import NoLakeError
 from frazil.catalog.trouble import translated
 from frazil.duck.database import connect
 from frazil.errors import DeclarationError
-from frazil.formats.field_names import safe_name
+from frazil.formats.records import safe_name
 from frazil.runner.report.past_runs import standing
 from frazil.serve.check.dump import dump_rows
 from frazil.serve.check.explain import FOREIGN, IN_FLIGHT, LOST, QUARANTINED, UNKNOWN, Explanation

@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from frazil.duck.sql import identifier
-from frazil.host.scratch import spill_folder
+from frazil.host import spill_folder
 from frazil.serve.check.same_text import bucket_of, comparison_form, digest_of, for_people, row_text_sql, typed_sql
 from frazil.sources.snapshot.dumps import DumpReader, dump_at
 from frazil.spec.model.stores import is_store

@@ -14,7 +14,7 @@ from frazil.bronze import record as r
 from frazil.bronze.read import Batch, records
 from frazil.duck.sql import duck_literal, identifier
 from frazil.errors import HistoryChangedError
-from frazil.host.scratch import spill_folder
+from frazil.host import spill_folder
 from frazil.serve.check.finding import Difference
 from frazil.serve.check.fold import mart_columns_sql, ties, wanted, with_values
 from frazil.serve.check.marts import living_rows_sql

@@ -24,8 +24,8 @@ from frazil.serve.tables.as_of import snapshots_at
 from frazil.serve.tables.manifests import verify_manifests
 from frazil.serve.tables.tables import tables
 from frazil.spec import CATALOG
+from frazil.spec.amount import html_lines, html_table
 from frazil.spec.contract import added_columns
-from frazil.spec.notebook import html_lines, html_table
 from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from frazil.duck.sql import scan
 from frazil.errors import StorageError
 from frazil.iceberg.metadata import NotOnThisMachineError
 from frazil.iceberg.snapshot import TableSnapshot, verify_bookmark
-from frazil.plan.tables.altered import AlteredTableError, altered_tables, said_of
-from frazil.plan.tables.layout import BRONZE
+from frazil.plan.alterations import AlteredTableError, altered_tables, said_of
+from frazil.plan.layout import BRONZE
 from frazil.serve.tables.tables import read_snapshot
 from frazil.silver.contract import settle
 from frazil.silver.evolution import evolved

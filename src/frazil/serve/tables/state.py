@@ -14,6 +14,7 @@ from frazil.duck.sql import scan
 from frazil.errors import FrazilError, StorageError
 from frazil.iceberg.clock import day_of_horizon, today
 from frazil.iceberg.snapshot import BookmarkLostError, verify_bookmark
+from frazil.plan.layout import BRONZE, QUARANTINE, SILVER
 from frazil.plan.plan import read_only
 from frazil.plan.state import (
     State,
@@ -25,7 +26,6 @@ from frazil.plan.state import (
     with_altered,
     with_fold,
 )
-from frazil.plan.tables.layout import BRONZE, QUARANTINE, SILVER
 from frazil.serve.tables.manifests import verify_manifests
 from frazil.serve.tables.tables import read_snapshot, tables
 from frazil.sources.base import SourceDelta

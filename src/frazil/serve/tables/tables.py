@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frazil.catalog.catalogs import Located, NoLakeError, catalog_reader
-from frazil.catalog.store_conf import lake_address
+from frazil.catalog.conf import lake_address
 from frazil.catalog.warehouse import verify_catalog
 from frazil.iceberg.damage import DamagedTableError
 from frazil.iceberg.metadata import read_metadata

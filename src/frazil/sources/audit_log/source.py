@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from frazil.errors import HistoryChangedError
 from frazil.formats.csv.lines import UNREADABLE
 from frazil.formats.json.objects import JsonObjects
-from frazil.formats.own_records import OwnRecords
-from frazil.formats.records import Changed
+from frazil.formats.records import Changed, OwnRecords
 from frazil.sources.audit_log.landing import bookmark_path
 from frazil.sources.audit_log.unfold import DELETES, PLACE, TRUNCATES, UPSERTS, Layout, Unfolding
 from frazil.sources.base import PlainMeaning, RecordMeaning, stored_path

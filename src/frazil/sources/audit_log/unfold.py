@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.formats.field_names import safe_name
 from frazil.formats.json.objects import JsonObjects
+from frazil.formats.records import safe_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import SourceError
-from frazil.formats.json.forms import LINES_HINTS
+from frazil.formats.json.lines import LINES_HINTS
 from frazil.formats.json.text import NoObjectError, Pairs
 from frazil.sources.debezium.messages import HINTS, message_form
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.formats.csv.lines import UNREADABLE, open_text
-from frazil.formats.json.forms import lines_form
-from frazil.formats.json.lines import JsonLinesFile
+from frazil.formats.json.lines import JsonLinesFile, lines_form
 from frazil.formats.json.text import NoObjectError
 from frazil.sources.base import EventMeaning, LoadMeaning, NewFile, PlainMeaning, RecordMeaning
 from frazil.sources.debezium.forms import CUT_BEFORE_UPDATE, OtherFormError, RecordFormError

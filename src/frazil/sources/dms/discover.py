@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from frazil.errors import SourceError
-from frazil.formats.field_names import safe_name
+from frazil.formats.records import safe_name
 from frazil.sources.dms.guess import (
     SampledRecord,
     is_operation,

@@ -8,10 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import DeclarationError, SourceError
-from frazil.formats.csv.lines import CsvDialect
-from frazil.formats.field_names import file_columns
-from frazil.formats.own_records import SCHEMA_FIELD, TABLE_FIELD, OwnRecords
-from frazil.formats.recoded import UTF_8
+from frazil.formats.csv.lines import UTF_8, CsvDialect
+from frazil.formats.records import SCHEMA_FIELD, TABLE_FIELD, OwnRecords, file_columns
 from frazil.sources.base import Listing, SourceFile, change_position, snapshot_position, stored_path
 from frazil.sources.before_images import BEFORE_IMAGE, BeforeImages, old_key, words_of
 from frazil.sources.dms.guess import looks_like_names, type_of

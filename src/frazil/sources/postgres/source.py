@@ -12,9 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from frazil.formats.own_records import NotErased, equals
 from frazil.formats.parquet_file import ParquetFile, opened
-from frazil.formats.records import Changed
+from frazil.formats.records import Changed, NotErased, equals
 from frazil.sources.base import PlainMeaning, RecordMeaning, SourceFile, change_position, snapshot_position
 from frazil.sources.capture import reveal
 from frazil.sources.postgres.landed.landing import LOAD, RELOAD, RESTART, Landing

@@ -9,8 +9,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from frazil.errors import DeclarationProblems
-from frazil.spec.check.columns import column_problems, retention_problems
-from frazil.spec.check.marts import mart_problems
+from frazil.spec.check.columns import column_problems, mart_problems, retention_problems
 from frazil.spec.check.rules import reference_problems, rule_problems
 from frazil.spec.check.source import path_problems, source_problems
 from frazil.spec.load.problem import Problem, suggestion
@@ -19,9 +18,8 @@ from frazil.spec.model.pipeline import JdbcCatalog, ServiceCatalog
 from frazil.spec.model.stores import store_problems
 from frazil.spec.pii import pii_problems
 from frazil.spec.secrets import broken_reference, has_secret, is_reference, is_secret_name
-from frazil.spec.sql.gold_order import circle
-from frazil.spec.sql.incremental import incremental_problems
-from frazil.spec.sql.sql import mart_references, select_problems
+from frazil.spec.sql.references import circle
+from frazil.spec.sql.sql import incremental_problems, mart_references, select_problems
 from frazil.spec.tables import gold_table, source_tables
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Names of column types: accepted spellings, normal names, and widening."""
+"""Names of column types: accepted spellings, normal names, widening, and parts of nested types."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from frazil.errors import DeclarationError
-from frazil.spec.model.nested import ARRAY, inner_of, is_nested, outer_of, struct_fields
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from frazil.spec.model.evolution import OnChange
+
 
 SIMPLE: Final = (
     "boolean",
@@ -190,3 +192,46 @@ def _digits(kind: str) -> tuple[int, int]:
 def plain_type(kind: str) -> str:
     """Return a type in lower case without blanks, as a schema prints it."""
     return "".join(kind.lower().split())
+
+
+ARRAY, STRUCT = "array", "struct"
+_OPEN, _CLOSE = "<(", ">)"
+_FIELD: Final = re.compile(r"^([^\s:<]*)\s*:?")
+"""The name of a field, up to a colon or a blank."""
+_NESTED: Final = (ARRAY, STRUCT)
+
+
+def is_nested(kind: str) -> bool:
+    """Return whether a type is an array or a struct."""
+    return outer_of(kind) in _NESTED
+
+
+def outer_of(kind: str) -> str:
+    """Return the name of a type without its parts or digits."""
+    return kind.partition("<")[0].partition("(")[0].strip().lower()
+
+
+def inner_of(kind: str) -> str:
+    """Return the text between the first ``<`` of a type and its final ``>``; empty for other types."""
+    text = kind.strip()
+    return text.partition("<")[2][:-1] if "<" in text and text.endswith(">") else ""
+
+
+def struct_fields(kind: str) -> tuple[tuple[str, str], ...]:
+    """Return the names and types of a struct's fields, as written; a name without a type has an empty type."""
+    found = []
+    for part in _parts(inner_of(kind)):
+        name, _, type_name = _FIELD.sub(r"\1:", part.strip(), count=1).partition(":")
+        found.append((name, type_name.strip()))
+    return tuple(found)
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Split a text at its commas outside of brackets."""
+    depth = begin = 0
+    for at, sign in enumerate(text):
+        depth += (sign in _OPEN) - (sign in _CLOSE)
+        if sign == "," and depth == 0:
+            yield text[begin:at]
+            begin = at + 1
+    yield text[begin:]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil import api
 from frazil.serve.query.plain import plain
-from frazil.spec.sql.gold_order import marts_of
+from frazil.spec.sql.references import marts_of
 from frazil.spec.sql.select import source_table
 from frazil.spec.tables import source_tables
 from frazil.ui.page import Page

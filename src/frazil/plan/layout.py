@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from frazil.spec import History, Pipeline, Table
     from frazil.spec.tables import LakeTable
 
+
 BRONZE: Final = "layer:bronze"
 SILVER: Final = "layer:silver"
 QUARANTINE: Final = "layer:quarantine"

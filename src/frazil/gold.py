@@ -1,11 +1,11 @@
-"""Inputs of an aggregate, and the ``{{ name }}`` placeholders in its SQL."""
+"""Aggregates over marts: their inputs, and the ``{{ name }}`` placeholders in their SQL."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from frazil.silver.contract import declared_mart, fingerprint
-from frazil.spec.sql.gold_order import marts_of, upstream_gold
+from frazil.spec.sql.references import marts_of, upstream_gold
 from frazil.spec.sql.sql import MART, mart_references
 
 if TYPE_CHECKING:

@@ -1,3 +1,0 @@
-"""Aggregates over marts."""
-
-from __future__ import annotations

@@ -1,1 +1,0 @@
-"""Layouts of tables, and their changes: columns and layouts to alter, and tables to rebuild."""
