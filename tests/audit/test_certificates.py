@@ -10,6 +10,7 @@ import pytest
 
 from frazil import api
 from frazil.audit.certificates import CertificateStore
+from frazil.errors import FrazilWarning
 from frazil.failpoints import FailpointReached
 
 if TYPE_CHECKING:
@@ -109,6 +110,10 @@ def test_changed_removed_reordered_or_forged_certificates_are_reported(shop: Sho
     assert wrong(shop) == [f"marts.orders: 1 file changed: data/{changed.name}"]
     changed.write_bytes(content)
     assert wrong(shop) == []
+
+    forged.write({"number": 4, "previous": noted, "state": {"tables": {"marts.orders": 7}}}, b"")
+    with pytest.warns(FrazilWarning, match="certificate cannot be written"):
+        api.maintain(shop.pipeline, spark=shop.session)
 
 
 @pytest.mark.laws

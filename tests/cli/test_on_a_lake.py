@@ -123,7 +123,9 @@ def test_a_rebuild_and_maintenance_say_what_they_did(project: Project) -> None:
     assert [mart["strategy"] for mart in rebuilt["tables"][0]["marts"]] == ["recompute"]
     assert [made["outcome"] for made in rebuilt["gold"]] == ["done", "done"]
     assert [report["table"] for report in maintained] == ["figures.ids"]
-    assert "snapshots expired" in project("maintain", "--select", "gold.ids").text
+    said = project("maintain", "--select", "gold.ids")
+    assert "snapshots expired" in said.stdout
+    assert said.text.splitlines()[:2] == ["start Spark", "maintain figures.ids"]
 
 
 def test_a_watch_prints_a_line_a_run_and_ends_when_told(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,6 +166,15 @@ def test_with_json_nothing_is_said_on_the_way(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err == ""
 
 
+def test_elsewhere_than_on_a_terminal_a_command_says_that_it_starts_spark_and_what_it_does(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Progress(first="start Spark") as shown:
+        shown.step("maintain marts.orders")
+
+    assert capsys.readouterr().err.splitlines() == ["start Spark", "maintain marts.orders"]
+
+
 def test_the_seconds_of_a_step_go_on_between_two_events() -> None:
     now, terminal = [0.0], Console(width=80)
     shown = Progress(first=None, clock=lambda: now[0])

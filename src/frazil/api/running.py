@@ -10,7 +10,7 @@ from frazil.catalog.lock import TURN_SECONDS
 from frazil.runner.options import CaptureOptions, RunOptions, WatchOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
     from threading import Event
 
@@ -356,6 +356,7 @@ def maintain(
     *,
     spark: SparkSession | None = None,
     select: Words = (),
+    tell: Callable[[str], None] = lambda _: None,
     wait_seconds: float = TURN_SECONDS,
 ) -> tuple[MaintainReport, ...]:
     """Compact files, expire snapshots, remove orphan files and compute statistics.
@@ -364,6 +365,7 @@ def maintain(
         declaration: a pipeline, or the path of its declaration; its ``upkeep`` sets ages and sizes.
         spark: a session with the lake; with None, a session is started.
         select: as for :func:`run`.
+        tell: receives the name of each table when its turn comes.
         wait_seconds: how long to wait for a run to end.
 
     Returns:
@@ -376,7 +378,8 @@ def maintain(
     from frazil.spark.session import lake_session
 
     pipeline = load(declaration)
-    return tuple(work(pipeline, lake_session(spark, pipeline), select=select, wait_seconds=wait_seconds))
+    session = lake_session(spark, pipeline)
+    return tuple(work(pipeline, session, select=select, tell=tell, wait_seconds=wait_seconds))
 
 
 def droppable(declaration: Declaration, select: Words = ()) -> tuple[Droppable, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
+import warnings
 from dataclasses import asdict
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -20,13 +21,13 @@ from frazil.audit.change_hash import ChangeHash, change_hashes, newest_position
 from frazil.audit.file_hashes import TableHistory, file_hashes, read_table_history, snapshot_files
 from frazil.catalog.catalogs import NoLakeError, catalog_reader
 from frazil.catalog.conf import lake_address
-from frazil.errors import FrazilError
+from frazil.errors import FrazilError, FrazilWarning
 from frazil.failpoints import failpoint
 from frazil.iceberg.snapshot import BOOKMARK
 from frazil.spec.tables import lake_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from frazil.catalog.catalogs import Located
     from frazil.spec import Pipeline, Table
@@ -90,11 +91,10 @@ class Certifying:
             return f"{type(error).__name__}: {error}".partition("\n")[0]
         return None
 
-    def write_or_tell(self, tell: Callable[[str], None]) -> None:
-        """Write the certificate of a command other than a run; pass the reason to ``tell`` if that fails."""
-        now = dt.datetime.now(dt.UTC)
-        if why := self.write(run_id="", now=now):
-            tell(f"the certificate cannot be written: {why}")
+    def write_or_warn(self) -> None:
+        """Write the certificate of a command other than a run; warn with the reason if that fails."""
+        if why := self.write(run_id="", now=dt.datetime.now(dt.UTC)):
+            warnings.warn(f"the certificate cannot be written: {why}", FrazilWarning, stacklevel=2)
 
     def _write(self, run_id: str, now: dt.datetime, done: Mapping[str, Mapping[str, Any]]) -> None:
         store = CertificateStore.of(self._pipeline)

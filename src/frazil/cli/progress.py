@@ -62,7 +62,7 @@ class Progress(_OnTerminal):
         first: str | None = "plan and start Spark",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._quiet, self._clock = quiet or out.quiet, clock
+        self._quiet, self._clock, self._first = quiet or out.quiet, clock, first
         self._spinner = Spinner("dots")
         self._lock = threading.Lock()
         self._now: dict[str, tuple[str, str, float]] = {"": (first, "", self._clock())} if first else {}
@@ -72,6 +72,19 @@ class Progress(_OnTerminal):
             # Drawn at each refresh, so that the seconds go on between two events.
             live = Live(console=err, transient=True, refresh_per_second=8, get_renderable=self._grid)
         super().__init__(live)
+
+    def __enter__(self) -> Self:
+        if self._first and not self._live and not self._quiet:
+            err.print(self._first, markup=False)
+        return super().__enter__()
+
+    def step(self, text: str) -> None:
+        """Show the current step of a command that does one after the other."""
+        with self._lock:
+            self._now = {"": (text, "", self._clock())}
+        if not self._live and not self._quiet:
+            err.print(text, markup=False)
+        self._draw()
 
     def planned(self, steps: Sequence[Step]) -> None:
         """Remove the line of the start; show the number of steps."""

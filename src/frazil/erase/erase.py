@@ -110,7 +110,7 @@ def erase(
         certifying = Certifying.of(pipeline, "erase", removes_metadata=True)
         report = interruptibly(lambda: _erase(context, wanted, tell), [context.spark])
         if certifying is not None:
-            certifying.write_or_tell(tell)
+            certifying.write_or_warn()
     if report.proof is not None and not report.proof.is_clean:
         raise OccurrencesLeftError(report)
     return report

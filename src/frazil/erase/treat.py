@@ -85,7 +85,7 @@ def treat(
         certifying = Certifying.of(pipeline, "erase", removes_metadata=True)
         report = interruptibly(lambda: _treat(context, tell), [context.spark])
         if certifying is not None:
-            certifying.write_or_tell(tell)
+            certifying.write_or_warn()
     if report.found:
         raise ValuesLeftError(report)
     return report

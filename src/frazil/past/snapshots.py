@@ -113,7 +113,6 @@ def rollback(
     spark: SparkSession,
     moves: Sequence[tuple[Path, int, int]],
     stale: Iterable[Path] = (),
-    tell: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Roll tables back, one commit each.
 
@@ -125,7 +124,6 @@ def rollback(
         spark: a session with the lake.
         moves: path, current snapshot and target snapshot of each table.
         stale: aggregates that the next run must recompute.
-        tell: called with a message if the certificate cannot be written.
 
     Raises:
         BusyError: another run holds the pipeline for more than a minute, or a table has a newer snapshot.
@@ -142,7 +140,7 @@ def rollback(
             show_snapshot(spark, path, to)
             failpoint("rollback.after_commit")
         if certifying is not None:
-            certifying.write_or_tell(tell)
+            certifying.write_or_warn()
 
 
 def _forget_inputs(spark: SparkSession, path: Path) -> None:

@@ -11,6 +11,7 @@ from frazil import api
 from frazil.cli.console import confirm, error_exit, out, print_json
 from frazil.cli.grid import grid
 from frazil.cli.options import AsJson, Project, Verbose, Yes
+from frazil.cli.progress import Progress
 from frazil.errors import DeclarationError
 from frazil.spec.amount import counted
 
@@ -42,13 +43,16 @@ def cut(
                 confirm(
                     f"Remove the cut '{drop}'? Snapshots that only it keeps can then expire.", "nothing was removed"
                 )
-            found = api.drop_cut(pipeline, drop)
+            with Progress(quiet=as_json, first="start Spark and remove the cut"):
+                found = api.drop_cut(pipeline, drop)
             if as_json:
                 _show([found], as_json=True)
             else:
                 out.print(f"cut {found.name} removed from {counted(len(found.tables), 'table')}", markup=False)
         else:
-            _show([api.cut(pipeline, name or "")], as_json=as_json)
+            with Progress(quiet=as_json, first="start Spark and mark the tables"):
+                made = api.cut(pipeline, name or "")
+            _show([made], as_json=as_json)
 
 
 def _show(found: Sequence[Cut], *, as_json: bool) -> None:

@@ -20,8 +20,11 @@ def maintain(path: Where = Path(), *, select: Select = None, as_json: AsJson = F
     with error_exit(as_json=as_json, verbose=verbose):
         pipeline = api.load(path)
         api.selection(pipeline, select or ())  # reports a wrong word before Java starts
-        with Progress(quiet=as_json, first="start Spark and maintain the tables"):
-            done = api.maintain(pipeline, spark=api.session(pipeline, verbose=verbose), select=select or ())
+        with Progress(quiet=as_json, first="start Spark") as progress:
+            spark = api.session(pipeline, verbose=verbose)
+            done = api.maintain(
+                pipeline, spark=spark, select=select or (), tell=lambda text: progress.step(f"maintain {text}")
+            )
         if as_json:
             print_json([asdict(report) for report in done])
         else:

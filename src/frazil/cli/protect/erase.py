@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from frazil import api
-from frazil.cli.console import as_value, confirm, err, error_exit, out, print_json
+from frazil.cli.console import as_value, confirm, error_exit, out, print_json
 from frazil.cli.grid import grid
 from frazil.cli.options import AsJson, OneTable, Verbose, Where, Yes, local, one_of
 from frazil.cli.progress import Progress
@@ -85,13 +85,17 @@ def erase(
 def _treat(pipeline: Pipeline, table: str, *, yes: bool, as_json: bool, verbose: bool) -> None:
     from frazil.erase.report import ValuesLeftError  # noqa: PLC0415 - most commands end without
 
-    spark = api.session(pipeline, verbose=verbose)
+    with Progress(quiet=as_json, first="start Spark"):
+        spark = api.session(pipeline, verbose=verbose)
     if not yes:
         if not as_json:
-            show_treat(api.treat_preview(pipeline, table, spark=spark))
+            with Progress(first="count the values"):
+                preview = api.treat_preview(pipeline, table, spark=spark)
+            show_treat(preview)
         confirm("Replace them? It cannot be undone, not even by a rollback.", "nothing was replaced")
     try:
-        report = api.treat(pipeline, table, spark=spark, tell=lambda step: err.print(step, style="dim"))
+        with Progress(quiet=as_json, first=None) as progress:
+            report = api.treat(pipeline, table, spark=spark, tell=progress.step)
     except ValuesLeftError as error:
         if not as_json:
             show_treat(error.report)
@@ -105,7 +109,8 @@ def _erase(pipeline: Pipeline, table: str, asked: dict[str, Any], *, as_json: bo
     from frazil.erase.report import OccurrencesLeftError  # noqa: PLC0415 - most commands end without
 
     try:
-        report = api.erase(pipeline, table, **asked, tell=lambda step: err.print(step, style="dim"))
+        with Progress(quiet=as_json, first=None) as progress:
+            report = api.erase(pipeline, table, **asked, tell=progress.step)
     except OccurrencesLeftError as error:
         if not as_json:
             show_erase(error.report)

@@ -90,7 +90,7 @@ def _maintain_one(
         certifying = Certifying.of(pipeline, "maintain", removes_metadata=True)
         done = interruptibly(lambda: [*maintained(session, pipeline, [made], now, tell)], [session])
         if certifying is not None:
-            certifying.write_or_tell(tell)
+            certifying.write_or_warn()
         return done
 
 
@@ -247,8 +247,8 @@ def maintain_due(
                 f"{made.full_name} is not maintained: [{failure.code}] {failure.message}. It holds what it should; "
                 "frazil maintain tries again"
             )
-    if certifying is not None:
-        certifying.write_or_tell(report.warnings.append)
+    if certifying is not None and (why := certifying.write(run_id="", now=dt.datetime.now(dt.UTC))):
+        report.warnings.append(f"the certificate cannot be written: {why}")
 
 
 def _is_due(spark: SparkSession, made: LakeTable, upkeep: Upkeep, days: float, now: dt.datetime) -> bool:
