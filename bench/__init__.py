@@ -14,7 +14,7 @@ The modules, in the order a number passes through them::
     works        the works that are not batches on a table: first load, many tables, start, watch
     results      bench/results/*.json, and what machine they come from
     summary      medians, ratios of pairs, and the bars
-    draw, page   pictures, docs/benchmarks.md, docs/benchmarks.html
+    draw, page   pictures, docs/benchmarks.md, docs/benchmarks/numbers.md, docs/benchmarks.html
 
 Beside all that, ``engines`` tries what other engines do with lakes of Frazil: docs/engines.md.
 

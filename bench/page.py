@@ -1,4 +1,4 @@
-"""The tables of docs/benchmarks.md, between its markers, and docs/benchmarks.html, which needs no other file."""
+"""The tables of docs/benchmarks.md and docs/benchmarks/numbers.md, and docs/benchmarks.html, which needs no other file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     Table = tuple[list[str], list[list[str]]]
 
-_MARKDOWN: Final = ROOT / "docs" / "benchmarks.md"
+_SUMMARY: Final = ROOT / "docs" / "benchmarks.md"
+_NUMBERS: Final = ROOT / "docs" / "benchmarks" / "numbers.md"
 _HTML: Final = ROOT / "docs" / "benchmarks.html"
 _HEADER: Final = [
     "",
@@ -47,7 +48,7 @@ img { max-width: 100%; } .miss { color: #a33; } .hit { color: #286b3a; }
 
 
 def write(works: Mapping[str, Results], titles: Mapping[str, str], pictures: Mapping[str, str]) -> list[Path]:
-    """Write both pages.
+    """Write the tables of the pages, between their markers, and the page that needs no other file.
 
     Args:
         works: results by work.
@@ -55,15 +56,15 @@ def write(works: Mapping[str, Results], titles: Mapping[str, str], pictures: Map
         pictures: the same pictures, as base64 of PNG files.
     """
     tables = _tables(works)
-    text = _MARKDOWN.read_text(encoding="utf-8")
-    text = _between(text, "machine", _machine(works))
+    text = _SUMMARY.read_text(encoding="utf-8")
     text = _between(text, "bars", f"{_markdown(_bar_table(works))}{_caution(works)}")
     shown = [f"![{title}](benchmarks/{name}.png)" for name, title in titles.items()]
-    text = _between(text, "pictures", "\n\n".join(shown))
+    _SUMMARY.write_text(_between(text, "pictures", "\n\n".join(shown)), encoding="utf-8")
     parts = [f"### {title}\n\n{_markdown(table)}" for title, table in tables]
-    _MARKDOWN.write_text(_between(text, "tables", "\n\n".join(parts)), encoding="utf-8")
+    text = _between(_NUMBERS.read_text(encoding="utf-8"), "tables", "\n\n".join(parts))
+    _NUMBERS.write_text(_between(text, "machine", _machine(works)), encoding="utf-8")
     _HTML.write_text(_html(works, tables, titles, pictures), encoding="utf-8")
-    return [_MARKDOWN, _HTML]
+    return [_SUMMARY, _NUMBERS, _HTML]
 
 
 def _tables(works: Mapping[str, Results]) -> list[tuple[str, Table]]:

@@ -20,6 +20,7 @@ project = "Frazil"
 author = "The authors of Frazil"
 release = version = version_of("frazil")
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "commands"]
+exclude_patterns = ["README.md"]  # the index includes it
 myst_heading_anchors = 4
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"

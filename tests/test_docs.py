@@ -95,7 +95,9 @@ def test_every_environment_variable_is_documented() -> None:
 
 @pytest.mark.parametrize("law", LAWS)
 def test_every_law_is_documented(law: str) -> None:
-    assert re.search(rf"^##+ {law}$", TEXTS["docs/guarantees.md"], re.MULTILINE)
+    pages = "".join(text for name, text in TEXTS.items() if name.startswith("docs/guarantees/"))
+
+    assert re.search(rf"^##+ {law}$", pages, re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -124,6 +126,15 @@ def test_every_decision_is_in_the_list_of_decisions() -> None:
     listed = re.findall(r"^\| \[\d{4}\]\((.*?)\) \| (.*) \|$", TEXTS["docs/decisions/README.md"], re.MULTILINE)
 
     assert listed == sorted(titles.items())
+
+
+def test_every_page_is_in_the_list_of_pages_and_on_the_site() -> None:
+    pages = {name.removeprefix("docs/").removesuffix(".md") for name in TEXTS if name.startswith("docs/")}
+    pages -= {name for name in pages if re.match(r"decisions/\d", name)} | {"README", "index"}
+    listed = {link.partition("#")[0] for link in re.findall(r"\]\(([\w/-]+)\.md\)", TEXTS["docs/README.md"])}
+
+    assert pages == listed
+    assert pages <= {*TEXTS["docs/index.md"].split()}
 
 
 @pytest.mark.parametrize("name", TEXTS)

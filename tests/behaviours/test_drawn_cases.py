@@ -6,7 +6,7 @@ a full load file, ``~`` one without the field ``value``, and ``=1`` delivers fil
 
 Current tables are drawn as ``1a``, with ``x@2`` behind what was deleted at second 2; histories as
 ``1a [1, 2)``, with ``x`` behind what is deleted. All cases share one table: one lake, three runs. The cases of this
-file come first, then the ones in docs/guarantees.md.
+file come first, then the ones in docs/guarantees.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ def test_the_marts_end_as_drawn(name: str, marts: Marts) -> None:
     assert drawn == {"hard": case.hard, "soft": case.soft, "close": case.close, "mark": case.mark}, case.law
 
 
-@pytest.mark.parametrize("drawing", DRAWN, ids=lambda drawing: f"line {drawing.line}")
+@pytest.mark.parametrize("drawing", DRAWN, ids=lambda drawing: drawing.place)
 def test_the_marts_end_as_the_docs_draw_them(drawing: Drawing, marts: Marts) -> None:
     number = len(CASES) + DRAWN.index(drawing)
 
