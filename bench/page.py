@@ -1,4 +1,4 @@
-"""The tables of docs/benchmarks.md and docs/benchmarks/numbers.md, and docs/benchmarks.html, which needs no other file."""
+"""The tables of docs/benchmarks.md and docs/benchmarks/numbers.md, and docs/benchmarks.html, a file by itself."""
 
 from __future__ import annotations
 
