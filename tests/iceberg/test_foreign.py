@@ -191,6 +191,33 @@ def test_an_aggregate_with_renamed_columns_is_computed_again(shop: Shop, changes
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize(
+    "write",
+    [
+        "UPDATE lake.gold.notes SET ad = 'mine' WHERE id = 3",
+        "INSERT INTO lake.gold.notes VALUES (900, 'ada', false, 'mine')",
+    ],
+)
+def test_rows_that_another_engine_wrote_to_an_aggregate_are_detected_and_gone_after_a_refresh(
+    shop: Shop, write: str
+) -> None:
+    """A refresh of the groups that a batch touches would keep the other rows."""
+    shop = with_notes(shop)
+    shop.session.sql(write)
+    shop.session.sql("CALL lake.system.rewrite_data_files('gold.notes', options => map('rewrite-all', 'true'))")
+
+    [wrong] = [one for one in api.check(shop.pipeline) if one.ok is False]
+    shop.land("20260102.csv", "U,1,2026-01-02 00:00:00,ada")
+    shop.run()
+
+    assert (wrong.code, wrong.law) == ("FZ710", "CONVERGE")
+    assert "in 1 commit since its last refresh" in wrong.detail
+    assert notes(shop) == [("ada", "x")]
+    assert shop.session.table("lake.gold.notes").count() == 29
+    assert all(one.ok for one in api.check(shop.pipeline))
+
+
+@pytest.mark.spark
 def test_an_aggregate_without_bookmark_is_refused_until_it_is_made_again(shop: Shop) -> None:
     shop = with_notes(shop)
     shop.session.sql("CREATE OR REPLACE TABLE lake.gold.notes AS SELECT id, ac, b, 'other' AS ad FROM lake.gold.notes")

@@ -43,6 +43,8 @@ class TableSnapshot:
             comparisons.
         altered: columns that were renamed or dropped since the newest bookmark: old name -> new name, empty for a
             dropped one. Ignored by comparisons; empty if SQL was used.
+        foreign: number of snapshots since the newest bookmark that added or removed rows: another engine made them.
+            Ignored by comparisons.
         snapshots: number of readable snapshots; 0 unless read from the metadata file.
     """
 
@@ -55,6 +57,7 @@ class TableSnapshot:
     location: str | None = field(default=None, compare=False)
     columns: Mapping[str, str] = field(default_factory=dict, compare=False)
     altered: Mapping[str, str] = field(default_factory=dict, compare=False)
+    foreign: int = field(default=0, compare=False)
     snapshots: int = 0
 
     @property
@@ -115,7 +118,9 @@ def table_snapshot(
         ``table`` with the attributes of its snapshot.
     """
     at: Mapping[str, Any] | None = newest
+    foreign = 0
     while at is not None and BOOKMARK not in at.get("summary", {}):
+        foreign += _changes_rows(at.get("summary", {}))
         parent = at.get("parent-snapshot-id")
         at = None if parent is None else snapshot(parent)
     return replace(
@@ -123,10 +128,17 @@ def table_snapshot(
         snapshot_id=newest["snapshot-id"],
         bookmark=read_bookmark(at["summary"][BOOKMARK]) if at else {},
         altered=altered(at.get("schema-id")) if at else {},
+        foreign=foreign,
         summary=newest.get("summary", {}),
         manifest_list=newest.get("manifest-list"),
         committed_at=datetime.fromtimestamp(newest["timestamp-ms"] / 1000, UTC),
     )
+
+
+def _changes_rows(summary: Mapping[str, str]) -> bool:
+    """Return whether a snapshot adds or removes rows; compaction and an empty commit do not."""
+    counts = ("added-records", "deleted-records", "added-delete-files")
+    return summary.get("operation") != "replace" and any(int(summary.get(name, 0)) for name in counts)
 
 
 def metadata_snapshot(

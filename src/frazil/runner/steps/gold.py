@@ -230,13 +230,13 @@ def incremental_rows(
         policy: thresholds.
 
     Returns:
-        The rows. None if the aggregate needs a full computation: the mart was rebuilt or has other columns, the
-        snapshot of the last computation has expired, or too many groups were touched.
+        The rows. None if the aggregate needs a full computation: another engine changed its rows, the mart was rebuilt
+        or has other columns, the snapshot of the last computation has expired, or too many groups were touched.
 
     Cost: a Spark job that reads the keys and group columns of the mart twice; reading the result also reads the mart's
     rows of the touched groups. The names of the groups pass through the driver.
     """
-    changed = _changed_rows(spark, mart, base.bookmark.get(READ, {}))
+    changed = None if base.foreign else _changed_rows(spark, mart, base.bookmark.get(READ, {}))
     if changed is None:
         return None
     found = grouped(gold.sql).groups

@@ -82,7 +82,7 @@ def check(pipeline: Pipeline, *, select: Sequence[str] = (), listener: CheckList
     - CONVERGE: each mart holds exactly what all changes up to its batch fold to.
     - AGREE: marts of a table at one batch show the same living rows.
 
-    Of aggregates it looks only for columns that another engine renamed or dropped, and for a lost bookmark.
+    Of aggregates it looks only for columns and rows that another engine changed, and for a lost bookmark.
 
     A table whose files are missing or damaged fails its proof, and so does a declaration that does not fit its files.
     Proofs that need such a table are undecided; all others run.
@@ -124,7 +124,7 @@ def check(pipeline: Pipeline, *, select: Sequence[str] = (), listener: CheckList
 
 
 def _of_gold(pipeline: Pipeline, names: Collection[str], located: Located) -> Iterator[Finding]:
-    """Find the aggregates that another engine replaced, or whose columns it renamed or dropped."""
+    """Find the aggregates that another engine replaced, or whose columns or rows it changed."""
     for gold in pipeline.gold:
         made = gold_table(pipeline, gold)
         if gold.name not in names:

@@ -16,6 +16,7 @@ from frazil.serve.tables.tables import read_snapshot
 from frazil.silver.contract import settle
 from frazil.silver.evolution import evolved
 from frazil.silver.renames import renamed_bookmark
+from frazil.spec.amount import counted
 from frazil.spec.tables import source_tables
 from frazil.storage.store_client import ObjectStoreError
 
@@ -176,7 +177,7 @@ def verify_foreign(table: Table, name: str, found: TableSnapshot, *, is_bronze: 
 
 
 def verify_gold(made: LakeTable, found: TableSnapshot) -> None:
-    """Refuse an aggregate without a bookmark, or with columns that another engine renamed or dropped.
+    """Refuse an aggregate without a bookmark, or whose columns or rows another engine changed.
 
     Args:
         made: the aggregate.
@@ -184,8 +185,14 @@ def verify_gold(made: LakeTable, found: TableSnapshot) -> None:
 
     Raises:
         BookmarkLostError: it has rows, and no snapshot says which batches they are made of.
-        AlteredTableError: columns were renamed or dropped.
+        AlteredTableError: columns were renamed or dropped, or rows were written.
     """
     verify_bookmark(made.full_name, found, table=made.name)
     if found.altered:
         raise AlteredTableError(f"{made.full_name}: {said_of(found.altered)}", hint="frazil run computes it again")
+    if found.foreign:
+        commits = counted(found.foreign, "commit")
+        raise AlteredTableError(
+            f"{made.full_name}: another engine changed its rows, in {commits} since its last refresh",
+            hint=f"frazil run --full-refresh --select {made.name} computes it again, and so does the next refresh",
+        )
