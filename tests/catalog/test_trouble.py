@@ -99,6 +99,7 @@ def test_a_bug_is_left_as_it_is() -> None:
         ("java.io.IOException", "No space left on device", "FZ301"),
         ("java.nio.file.AccessDeniedException", "/lake", "FZ302"),
         ("java.sql.SQLException", "x", "FZ303"),
+        ("java.sql.SQLException", "No suitable driver found for jdbc:postgresql://db/catalog", "FZ903"),
         ("org.apache.iceberg.jdbc.UncheckedSQLException", "x", "FZ303"),
         (
             "org.apache.iceberg.exceptions.NotFoundException",

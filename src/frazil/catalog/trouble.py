@@ -122,7 +122,7 @@ def translate_error(error: BaseException, pipeline: Pipeline | None = None) -> F
     if isinstance(error, FrazilError):
         return error
     chain = faults(error)
-    for rule in (_from_a_worker, _no_room, _no_right, _no_memory, _no_java, _no_port, _overtaken):
+    for rule in (_from_a_worker, _no_room, _no_right, _no_memory, _no_java, _no_port, _no_driver, _overtaken):
         if (known := rule(chain)) is not None:
             return known
     return _damaged(chain, pipeline) or _lost(chain) or _catalog(chain) or _refused(chain) or _unreachable(chain)
@@ -249,6 +249,14 @@ def _no_port(chain: list[Fault]) -> FrazilError | None:
     text = _first(chain, lambda fault: fault.is_any("java.net.BindException"))
     hint = "check that this machine's address 127.0.0.1 can be used and that ports are free"
     return None if text is None else SessionError(f"Spark cannot listen to its port: {text}", hint=hint)
+
+
+def _no_driver(chain: list[Fault]) -> FrazilError | None:
+    # Java has SQLException for all that a database or its driver refuses, and SQLSTATE 08001 for a server that is away
+    # as well.
+    text = _first(chain, lambda fault: fault.is_any("java.sql.") and "No suitable driver" in fault.text)
+    hint = "add the JDBC driver of the catalog's database to the session: spark.jars.packages"
+    return None if text is None else SessionError(f"the session cannot open the catalog: {text}", hint=hint)
 
 
 def _overtaken(chain: list[Fault]) -> FrazilError | None:
