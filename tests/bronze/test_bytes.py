@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.bronze.conftest import plainly_cut
 
@@ -80,6 +80,7 @@ VALUES = ["", "NULL", "a", "b c", "1,2", 'x"y', "p\nq"]
     escape=st.sampled_from([None, "\\"]),
     header=st.booleans(),
 )
+@example(text=b"\n" + BOM, block_bytes=1, record_bytes=20, delimiter=",", escape=None, header=False)
 def test_any_file_comes_back_and_each_record_is_counted_and_read_as_a_plain_reader_does(  # noqa: PLR0917 - drawn
     landing: Landing,
     text: bytes,

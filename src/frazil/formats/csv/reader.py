@@ -50,6 +50,8 @@ def header_of(record: bytes, dialect: CsvDialect) -> list[str]:
         UnicodeDecodeError: it is not UTF-8.
     """
     record.decode()
+    if record.startswith(BOM):
+        record = BOM + record  # PyArrow leaves out one mark; behind the beginning of a file it is text
     most = record.count(dialect.delimiter.encode()) + 1
     table = csv.read_csv(
         pa.BufferReader(record + b"\n"),
