@@ -29,6 +29,7 @@ _PANELS: Final = {
         "export",
         "serve",
         "ui",
+        "mcp",
     ),
     "Prove": ("check", "test"),
     "Operate": ("maintain", "rollback", "cut", "drop"),
