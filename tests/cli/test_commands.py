@@ -76,7 +76,7 @@ def test_help_groups_the_commands_into_panels() -> None:
 
 
 def test_every_command_is_a_function_that_returns_values() -> None:
-    assert set(WITH_DECLARATION) - {"ui"} <= set(api.__all__)  # the page asks for many of them
+    assert set(WITH_DECLARATION) - {"ui", "mcp"} <= set(api.__all__)  # pages and agents ask for many of them
     assert set(ASKED) <= set(WITH_DECLARATION)
 
 
@@ -106,7 +106,7 @@ def test_a_wrong_declaration_ends_with_2_and_nothing_is_made(name: str, wrong: P
     assert [path.name for path in wrong.iterdir()] == ["frazil.yml"]
 
 
-@pytest.mark.parametrize("name", sorted({*WITH_DECLARATION} - {"init"}))
+@pytest.mark.parametrize("name", sorted({*WITH_DECLARATION} - {"init", "mcp"}))
 def test_with_json_an_error_is_an_object(name: str, wrong: Path) -> None:
     said = command(*words(name, wrong), "--json")
 
@@ -137,6 +137,7 @@ def test_with_json_an_error_is_an_object(name: str, wrong: Path) -> None:
             "export",
             "serve",
             "ui",
+            "mcp",
             "erase",
             "lineage",
             "ls",
