@@ -204,7 +204,9 @@ class Pipeline(Spec):
     certificate_key: str | None = Field(
         default=None, description="The key that certificates are sealed with, a reference such as ${env:SEAL_KEY}."
     )
-    notify: tuple[Notify, ...] = Field(default=(), description="Receivers of messages about failures, lag, quarantine and differences.")
+    notify: tuple[Notify, ...] = Field(
+        default=(), description="Receivers of messages about failures, lag, quarantine and differences."
+    )
 
     _folder: Path = PrivateAttr(default_factory=Path.cwd)
 
