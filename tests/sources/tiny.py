@@ -147,12 +147,17 @@ class TinyForm:
         return 5
 
 
+def add() -> None:
+    """Add the kind: the entry point of a distribution."""
+    add_source(TinySpec, TinySource)
+
+
 @contextmanager
 def tiny_kind() -> Iterator[None]:
     """Let declarations name this kind, for a while."""
     declared = Table.model_fields["source"]
     before = declared.annotation, declared.discriminator, declared.metadata
-    add_source(TinySpec, TinySource)
+    add()
     yield
     del KINDS["tiny"]
     declared.annotation, declared.discriminator, declared.metadata = before

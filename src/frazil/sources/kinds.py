@@ -19,6 +19,7 @@ from frazil.sources.sharded.source import ShardCapture, ShardedSource, sharded_r
 from frazil.sources.snapshot.capture import dumped_rows, snapshot_captures
 from frazil.sources.snapshot.source import SnapshotSource
 from frazil.spec.check.composed import changes_table, shard_tables
+from frazil.spec.load.other_kinds import KindError
 from frazil.spec.model.pipeline import add_kind
 
 if TYPE_CHECKING:
@@ -142,15 +143,29 @@ def landing_problem(
     return None
 
 
-def add_source(spec: type[SourceSpec], source: type[Source], captures: Captures | None = None) -> None:
-    """Add a kind of source.
+def add_source(
+    spec: type[SourceSpec],
+    source: Callable[[Table], Source],
+    captures: Captures | None = None,
+    rows: RowsAtSource | None = None,
+) -> None:
+    """Add a kind of source. Another distribution does so in the function that its entry point names.
 
     Args:
         spec: class of its declaration; the default of the field ``kind`` is the name.
-        source: class that reads it.
+        source: class or function that builds what reads the files of a table.
         captures: function that returns its captures; None if the kind only reads files.
+        rows: function that opens a table's rows at its source; None if the source has only changes.
+
+    Raises:
+        KindError: another kind has the name.
     """
-    KINDS[spec.model_fields["kind"].default] = source
+    name = spec.model_fields["kind"].default
+    if name in KINDS:
+        raise KindError(f"two kinds of sources are called {name!r}", hint="uninstall one of the two distributions")
+    KINDS[name] = source
     if captures is not None:
-        CAPTURES[spec.model_fields["kind"].default] = captures
+        CAPTURES[name] = captures
+    if rows is not None:
+        ROWS[name] = rows
     add_kind(spec)

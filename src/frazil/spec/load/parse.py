@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from frazil.errors import DeclarationError, DeclarationProblems
 from frazil.spec.check.check import problems
 from frazil.spec.load.document import read_document
+from frazil.spec.load.other_kinds import load_other_kinds
 from frazil.spec.load.problem import child
 from frazil.spec.load.wording import findings
 from frazil.spec.model.pipeline import Pipeline
@@ -80,6 +81,7 @@ def parse(text: str, *, name: str = FILE_NAME) -> Pipeline:
 
 
 def _parsed(text: str, name: str, folder: Path) -> Pipeline:
+    load_other_kinds()
     document = read_document(text)
     found: list[tuple[Place, str]] = list(document.problems)
     if isinstance(document.data, dict):
