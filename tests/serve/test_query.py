@@ -77,6 +77,13 @@ def test_a_wrong_name_has_the_nearest_name_as_a_hint(shop: Shop) -> None:
         query(shop.pipeline, "select * from itmes")
 
 
+def test_show_tables_lists_the_names_that_queries_use(shop: Shop) -> None:
+    names = [name for (name,) in query(shop.pipeline, "Show Tables;").rows]
+
+    assert names == sorted(names)
+    assert {"bronze.items", "marts.items", "gold.prices"} < {*names}
+
+
 @pytest.mark.parametrize(
     ("sql", "why"),
     [

@@ -12,7 +12,7 @@ from frazil.cli.grid import fitted, grid
 from frazil.cli.progress import CheckProgress, Progress
 from frazil.cli.prove.check import show_proofs
 from frazil.serve.check.finding import Finding
-from frazil.serve.query.query import is_star
+from frazil.serve.query.query import QueryError, _check_reading, is_star
 
 
 def finding(ok: bool | None, *, table: str = "t", detail: str = "so", **more: Any) -> Finding:  # noqa: FBT001
@@ -141,6 +141,14 @@ def test_words_of_a_turned_grid_are_not_broken(capsys: pytest.CaptureFixture[str
 )
 def test_bookkeeping_was_not_asked_for_where_the_outermost_select_is_a_star(sql: str, *, star: bool) -> None:
     assert is_star(sql) is star
+
+
+def test_a_word_of_sql_in_place_of_a_table_has_the_table_as_a_hint() -> None:
+    with pytest.raises(QueryError, match=r"not SQL(.|\n)*did you mean 'marts\.orders'"):
+        _check_reading("select * from order", ["marts.orders"])
+    with pytest.raises(QueryError) as raised:
+        _check_reading("select * fro orders", ["marts.orders"])
+    assert raised.value.hint is None
 
 
 def test_elsewhere_than_on_a_terminal_lines_come_ten_seconds_apart(capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,6 +60,7 @@ def test_tables_with_a_key_are_declared_without_the_password(
         "parts": ("id", "d"),
         "sales_orders": ("b", "a"),
     }
+    assert "order_id bigint, total numeric(12,2)" in " ".join(said.text.split())
     assert "public.log: left out, no primary key" in said.text
     assert "public.orders: come as text: free numeric, doc jsonb" in said.text
     assert f"export {variable(url)}=" in said.text
@@ -101,4 +102,5 @@ def test_what_the_database_does_not_have_is_an_error(url: str, tmp_path: Path) -
     assert (unknown.code, elsewhere.code) == (3, 3)
     assert "[FZ214] the database has no table 'nosuch'" in unknown.text
     assert "does not exist" in elsewhere.text
+    assert "check database, user and password" in elsewhere.text
     assert [*tmp_path.iterdir()] == []

@@ -118,7 +118,10 @@ def capture(pipeline: Pipeline, stop: Event, *, select: Sequence[str] = (), opti
             told = {f"{error}" for error in standing.get(one.name, ())}
             for error in errors:
                 if f"{error}" not in told:
-                    options.tell(one.name, f"{error}")
+                    again = (
+                        f"\n  tries again, at most {_MOST_RETRY_SECONDS:.0f} seconds apart" if error.retryable else ""
+                    )
+                    options.tell(one.name, f"{error}{again}")
             if told and not errors:
                 options.tell(one.name, "recovered")
             standing[one.name] = errors

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from frazil.sources.dms.discover import Discovered
     from frazil.sources.postgres.database.discover import FoundTable
 
+_COLUMNS_SHOWN = 8
 _SERVERS = ("postgresql://", "postgres://", "${")
 
 
@@ -42,11 +43,12 @@ def init(
     """Create a project: a declaration, and sample files unless --from names a source."""
     with error_exit(verbose=verbose):
         wanted = [word for given in tables or () for word in given.split(",")]
-        if source is not None and source.startswith(_SERVERS) and not wanted and sys.stdin.isatty():
+        asks = source is not None and source.startswith(_SERVERS) and not wanted and sys.stdin.isatty()
+        if source is not None and asks:
             wanted = _asked(api.server_tables(source))
         begun = api.init(folder, source=source, tables=wanted)
         _show_discovered(begun.discovered)
-        if begun.found:
+        if begun.found and not asks:
             _show_found(begun.found, "found; review before the first run")
         for table in begun.without_key:
             out.print(f"{table.full_name}: left out, {table.doubts[0]}", style="yellow", markup=False)
@@ -70,9 +72,15 @@ def _asked(found: Sequence[FoundTable]) -> list[str]:
 def _show_found(found: Sequence[FoundTable], title: str | None) -> None:
     grid(
         title,
-        ["table", "rows, about", "keys", "replica identity"],
+        ["table", "rows, about", "keys", "replica identity", "columns"],
         [
-            [one.full_name, "?" if one.rows is None else f"{one.rows:,}", ", ".join(one.keys) or "none!", one.identity]
+            [
+                one.full_name,
+                "?" if one.rows is None else f"{one.rows:,}",
+                ", ".join(one.keys) or "none!",
+                one.identity,
+                _columns(one),
+            ]
             for one in found
         ],
         right=["rows, about"],
@@ -80,6 +88,12 @@ def _show_found(found: Sequence[FoundTable], title: str | None) -> None:
     for one in found:
         for doubt in one.doubts:
             out.print(f"{one.full_name}: {doubt}", style="yellow", markup=False)
+
+
+def _columns(table: FoundTable) -> str:
+    more = len(table.columns) - _COLUMNS_SHOWN
+    shown = ", ".join(f"{name} {kind}" for name, kind, _ in table.columns[:_COLUMNS_SHOWN])
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def _show_discovered(found: Sequence[Discovered]) -> None:

@@ -29,7 +29,7 @@ from frazil.spec.contract import added_columns
 from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pandas as pd
     import polars as pl
@@ -124,7 +124,9 @@ def asked(
 ) -> Iterator[duckdb.DuckDBPyRelation]:
     """Run a query as :func:`query` does; its rows can be fetched within the block."""
     located = tables(pipeline, of_others=True)
-    _check_reading(sql)
+    names = sorted(".".join(path) for path in with_live_views(pipeline, located))
+    _check_reading(sql, names)
+    sql = _TABLES if _SHOW_TABLES.fullmatch(sql) else sql
     with translated(pipeline):
         connection = connect_views(pipeline, located, sql, as_of)
     stop = stop or Stop()
@@ -137,7 +139,7 @@ def asked(
     except duckdb.Error as error:
         if (known := translate_error(error, pipeline)) is not None:
             raise known from error
-        raise _told(error, [".".join(path) for path in with_live_views(pipeline, located)]) from None
+        raise _told(error, names) from None
     finally:
         connection.close()
 
@@ -238,11 +240,13 @@ def _moment_in_utc(value: Any) -> Any:
     return value.replace(tzinfo=dt.UTC) if isinstance(value, dt.datetime) else value
 
 
-def _check_reading(sql: str) -> None:
+def _check_reading(sql: str, names: Sequence[str]) -> None:
     try:
         statements = duckdb.extract_statements(sql)
     except duckdb.Error as error:
-        raise QueryError(f"not SQL: {error}") from None
+        # A word of SQL, such as order, in place of a table's name.
+        word = re.search(r'at or near "(\w+)"', f"{error}")
+        raise QueryError(f"not SQL: {error}", hint=word and _meant(word[1], names)) from None
     if len(statements) != 1:
         found = "there is none" if not statements else f"there are {len(statements)}"
         raise QueryError(f"a query is one statement, {found}", hint='frazil query "select * from marts.hosts"')
@@ -253,16 +257,20 @@ def _check_reading(sql: str) -> None:
         )
 
 
-def _told(error: duckdb.Error, known: Iterable[str]) -> QueryError:
+def _told(error: duckdb.Error, names: Sequence[str]) -> QueryError:
     text = f"{error}"
     if not isinstance(error, duckdb.CatalogException) or "Table with name" not in text:
         return QueryError(text)
     missing = text.partition("Table with name ")[2].split(" ", 1)[0]
-    names = sorted(known)
-    bare = {name.rpartition(".")[2]: name for name in names}
-    near = get_close_matches(missing.rpartition(".")[2], bare, n=1)
-    hint = f"did you mean '{bare[near[0]]}'?" if near else f"the tables are {', '.join(names)}"
+    hint = _meant(missing.rpartition(".")[2], names) or f"the tables are {', '.join(names)}"
     return QueryError(f"no table '{missing}'", hint=hint)
+
+
+def _meant(word: str, names: Iterable[str]) -> str | None:
+    """Return the question whether a table of a similar name was meant; None if none is similar, or one is equal."""
+    bare = {name.rpartition(".")[2]: name for name in names}
+    near = get_close_matches(word, bare, n=1)
+    return f"did you mean '{bare[near[0]]}'?" if near and near[0] != word else None
 
 
 def distinct(names: Iterable[str]) -> tuple[str, ...]:
@@ -277,6 +285,12 @@ def distinct(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(taken)
 
 
+_SHOW_TABLES: Final = re.compile(r"\s*show\s+tables\s*;?\s*", re.IGNORECASE)
+_TABLES: Final = (
+    "SELECT table_schema || '.' || table_name AS name FROM information_schema.tables "
+    f"WHERE table_catalog = {duck_literal(CATALOG)} ORDER BY name"
+)
+"""What SHOW TABLES means: DuckDB names tables of several layers alike."""
 _LISTING: Final = frozenset({"show", "information_schema", "duckdb_views", "duckdb_columns", "duckdb_tables"})
 """Words of queries that list tables."""
 

@@ -103,7 +103,8 @@ def translate_server_errors(where: str, hints: Mapping[str, str] = _HINTS) -> It
         first = (f"{error}".strip().splitlines() or [type(error).__name__])[0]
         hint = hints.get(state)
         if hint is None and (not state or state.startswith(_PASSING)):
-            raise ServerError(
-                f"{where}: {first}", hint="check that the server runs and is reachable; then run again"
-            ) from error
+            hint = "check that the server runs and is reachable; then run again"
+            if "FATAL:" in first:
+                hint = "the server answers: check database, user and password in its address; then run again"
+            raise ServerError(f"{where}: {first}", hint=hint) from error
         raise ServerSetupError(f"{where}: {first}" + (f" (SQLSTATE {state})" if state else ""), hint=hint) from error
