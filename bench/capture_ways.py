@@ -10,7 +10,7 @@ from bench.capture_delta import Debezium, Dlt
 from bench.capture_slot import COLUMNS
 from bench.capture_way import TOTALS, Way
 from frazil.serve.query.query import query
-from frazil.sources.audit_log.trigger import audit_trigger
+from frazil.sources.audit_log.database import audit_trigger
 from frazil.spark.session import spark_session
 from frazil.spec import Postgres
 

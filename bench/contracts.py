@@ -26,7 +26,7 @@ from frazil.runner.options import RunOptions
 from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
-    from frazil.runner.report.report import TableReport
+    from frazil.runner.report import TableReport
 
 _DECLARATION: Final = """\
 pipeline: {name}

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from frazil.runner.report.report import RunReport
+    from frazil.runner.report import RunReport
 
     Row = Mapping[str, Any]
 

@@ -16,14 +16,12 @@ FOLD_SPEC = {"columns_of", "same", "order"}
 """What ``marts/fold_spec.py`` writes; it is held to the same rules itself."""
 
 TRUSTED = {
-    "runner/apply/write.py": {*FOLD_SPEC, "replaced_sql"},
-    "runner/limits/snapshot_limit.py": {"changes"},
+    "runner/steps/marts.py": {*FOLD_SPEC, "replaced_sql"},
     "runner/steps/truncates.py": {"place_sql", "columns", "kind", "older", "problem", "truncates", "values"},
     "erase/job.py": {"text", "parts", "stays", "columns", "_goes", "hash_of", "condition", "is_emptied", "same"},
     "erase/landed.py": {"stubs"},
     "erase/proof.py": {"is_erased"},
-    "runner/batch/erased.py": {"hash_of"},
-    "runner/upkeep/purge.py": {"kind", "property_list"},
+    "runner/maintain.py": {"kind", "property_list"},
     "erase/subjects.py": {"typed", "names", "wrong", "key_text"},
     "lake/commit.py": {"condition"},
     "lake/refs.py": {"name"},
@@ -69,9 +67,30 @@ TRUSTED = {
             "number",
         )
     },
-    "silver/record_keys.py": {"rest", "own", "old", "typed", "texts", "operation", "whole", "sql", "name", "none"},
+    "runner/batch/erased.py": {
+        "hash_of",
+        "rest",
+        "own",
+        "old",
+        "typed",
+        "texts",
+        "operation",
+        "whole",
+        "sql",
+        "name",
+        "none",
+    },
     "silver/old_keys.py": {"rows", "problem", "text", "kind", "lacks", "known"},
-    "runner/limits/late_limit.py": {*FOLD_SPEC, "same", "order", "content", "keys", "_is_contradicted", "hint"},
+    "runner/limits/batch_limits.py": {
+        *FOLD_SPEC,
+        "changes",
+        "same",
+        "order",
+        "content",
+        "keys",
+        "_is_contradicted",
+        "hint",
+    },
     "runner/key_changes/departures.py": {
         "of_void",
         *FOLD_SPEC,
@@ -107,23 +126,20 @@ and what other modules write. Each says so where it is declared."""
 SQL = re.compile(r"\b(SELECT|ALTER|DELETE|CREATE|CALL|INSERT|MERGE|DROP|UPDATE|EXISTS)\b")
 SQL_MODULES = {
     "runner/steps/alter.py",
-    "runner/limits/snapshot_limit.py",
+    "runner/limits/batch_limits.py",
     "runner/key_changes/departures.py",
-    "past/drop.py",
+    "past.py",
     "erase/erase.py",
     "erase/job.py",
     "erase/landed.py",
     "erase/proof.py",
     "runner/batch/erased.py",
-    "runner/upkeep/purge.py",
+    "runner/maintain.py",
     "erase/subjects.py",
-    "runner/limits/late_limit.py",
     "runner/key_changes/moves.py",
-    "runner/upkeep/maintain.py",
     "runner/steps/marts.py",
     "recover/catalog.py",
     "runner/steps/truncates.py",
-    "runner/apply/write.py",
     "catalog/catalogs.py",
     "lake/commit.py",
     "lake/refs.py",
@@ -140,7 +156,6 @@ SQL_MODULES = {
     "marts/table_rules.py",
     "silver/changes.py",
     "silver/old_keys.py",
-    "silver/record_keys.py",
     "sources/postgres/reload.py",
     "sources/postgres/database/discover.py",
     "sources/postgres/database/examine.py",  # what people are told to type
@@ -148,7 +163,7 @@ SQL_MODULES = {
     "sources/snapshot/capture.py",
 }
 """Modules that write SQL for Spark, and ``catalog/catalogs.py`` for a catalog's database."""
-DUCKDB_MODULES = {"duck/taken_files.py", "audit/change_hash.py", "duck/database.py"}
+DUCKDB_MODULES = {"duck/taken_files.py", "audit/hashes.py", "duck/database.py"}
 """Modules that write SQL for DuckDB, as those of ``serve`` do: ``duck/sql.py`` quotes its names and texts."""
 
 

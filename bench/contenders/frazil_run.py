@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from bench.contenders.contender import Task
-    from frazil.runner.batch.batch_stats import BatchStats, Measures
-    from frazil.runner.batch.newest import Newest
+    from frazil.runner.batch.batch_stats import BatchStats, Measures, Newest
     from frazil.silver.contract import Contract
 
 _STEP: Final = "update_mart"

@@ -15,7 +15,7 @@ from bench.engines.orders import COLUMNS, expected, in_order
 from frazil import api
 from frazil.errors import FrazilError
 from frazil.iceberg.metadata import read_metadata
-from frazil.runner.report.report import RunFailedError
+from frazil.runner.report import RunFailedError
 from frazil.serve.tables.tables import tables
 from frazil.spark.session import spark_session
 

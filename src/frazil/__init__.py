@@ -30,7 +30,7 @@ from frazil.errors import FrazilError
 if TYPE_CHECKING:
     from frazil import api
     from frazil.api import connect, load, run
-    from frazil.runner.report.report import RunFailedError, RunReport
+    from frazil.runner.report import RunFailedError, RunReport
     from frazil.spec import (
         Age,
         AuditLog,
@@ -106,8 +106,8 @@ __all__ = [
 
 
 _MODULES: Final = {
-    "RunFailedError": "frazil.runner.report.report",
-    "RunReport": "frazil.runner.report.report",
+    "RunFailedError": "frazil.runner.report",
+    "RunReport": "frazil.runner.report",
     "connect": "frazil.api",
     "load": "frazil.api",
     "run": "frazil.api",

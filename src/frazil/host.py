@@ -25,7 +25,6 @@ from frazil.errors import SetupError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
 _PREFIX: Final = "frazil-scratch-"
 _held: Final[list[Scratch]] = []
 """Scratch folders of this process."""

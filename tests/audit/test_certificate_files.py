@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frazil.audit.certificates import CertificateStore, certificate_key
-from frazil.audit.certify import _others
-from frazil.audit.file_hashes import TableHistory
+from frazil.audit.certificates import CertificateStore, _others, certificate_key
+from frazil.audit.hashes import TableHistory
 from frazil.errors import DeclarationError
 from frazil.spec import DmsFiles, Lake, Pipeline, Table
 

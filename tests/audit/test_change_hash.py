@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tests.databases import empty_database
 
-from frazil.audit.change_hash import ChangeHash, batch_hashes, hashed_text
+from frazil.audit.hashes import ChangeHash, batch_hashes, hashed_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

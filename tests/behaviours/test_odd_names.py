@@ -12,8 +12,8 @@ from tests.properties.strategies import go_by
 
 import frazil
 from frazil.plan.checks import name_problems
+from frazil.runner.maintain import maintain
 from frazil.runner.options import RunOptions
-from frazil.runner.upkeep.maintain import maintain
 from frazil.serve.check.check import check
 from frazil.serve.key import explain_key
 from frazil.serve.query.query import query

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from frazil import api
-from frazil.runner.report.report import RunFailedError
+from frazil.runner.report import RunFailedError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from frazil import api
 from frazil.cli.console import out
 from frazil.cli.run.watch import show_watch_line
-from frazil.runner.report.report import MartReport, RunReport, TableReport
+from frazil.runner.report import MartReport, RunReport, TableReport
 
 if TYPE_CHECKING:
     from pathlib import Path

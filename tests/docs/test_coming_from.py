@@ -13,7 +13,7 @@ import yaml
 
 import frazil
 from frazil import api
-from frazil.runner.report.report import RunFailedError
+from frazil.runner.report import RunFailedError
 from frazil.spark.session import spark_session
 from frazil.spec import Pipeline
 

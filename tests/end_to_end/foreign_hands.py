@@ -18,7 +18,7 @@ from tests.end_to_end.foreign_acts import ACTS, Target
 from frazil import api
 from frazil.api import running
 from frazil.errors import FrazilError
-from frazil.runner.report.report import RunFailedError
+from frazil.runner.report import RunFailedError
 from frazil.spark.session import spark_session
 from frazil.testing import oracle
 from frazil.testing.changes import COLUMNS, as_files, oracle_changes, random_history, write_csv

@@ -25,9 +25,9 @@ import frazil
 from frazil import api
 from frazil.errors import FrazilError
 from frazil.host import cache_folder
+from frazil.runner.maintain import maintain
 from frazil.runner.options import WatchOptions
-from frazil.runner.report.report import RunFailedError
-from frazil.runner.upkeep.maintain import maintain
+from frazil.runner.report import RunFailedError
 from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:

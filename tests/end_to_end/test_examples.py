@@ -15,7 +15,7 @@ from frazil.testing import draw
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from frazil.runner.report.report import RunReport
+    from frazil.runner.report import RunReport
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

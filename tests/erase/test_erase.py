@@ -14,7 +14,7 @@ from frazil import api
 from frazil.erase.report import OccurrencesLeftError
 from frazil.erase.subjects import EraseError, parse_key
 from frazil.iceberg.time_travel import PointError
-from frazil.spark.expression import SqlError
+from frazil.spark.expressions import SqlError
 from frazil.spark.session import spark_session
 from frazil.spec import Column, Table
 

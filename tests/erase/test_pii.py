@@ -10,7 +10,7 @@ from tests.erase.test_erase import all_bytes
 
 import frazil
 from frazil import api
-from frazil.runner.report.report import RunFailedError
+from frazil.runner.report import RunFailedError
 from frazil.serve.check.check import check
 from frazil.serve.key import explain_key
 from frazil.serve.query.query import query

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from frazil.erase.text_search import Hits, TextSearch
+from frazil.erase.proof import Hits, TextSearch
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ from frazil.errors import FrazilError
 from frazil.failpoints import FailpointReached
 from frazil.lake.refs import head
 from frazil.plan.checks import SourceChangedError
-from frazil.runner.report.report import RunFailedError
+from frazil.runner.report import RunFailedError
 from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from frazil.runner.report.report import GoldReport, TableReport
+    from frazil.runner.report import GoldReport, TableReport
     from frazil.steps import Step
 
 NEVER_SAID = ("Traceback", "bug in Frazil", "Exception", "reentrant", "Aborted")

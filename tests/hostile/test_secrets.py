@@ -18,7 +18,7 @@ import frazil
 from frazil import api
 from frazil.cli.main import COMMANDS, app
 from frazil.errors import FrazilError
-from frazil.sources.debezium import broker
+from frazil.sources.debezium import topic
 from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def test_a_secret_of_a_store_is_in_no_answer(folder: Path, heard: pytest.LogCapt
 def test_a_secret_of_a_broker_is_in_no_answer(
     folder: Path, heard: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broker, "_ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(topic, "_ANSWER_SECONDS", 0.2)
     (folder / "frazil.yml").write_text(f"{LAKE}tables:{GOOD}{TOPIC}")
 
     answers = {line: [*said(line, folder, ("", "--json"))] for line in OF_A_TOPIC}

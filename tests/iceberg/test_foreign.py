@@ -13,7 +13,7 @@ from frazil import api
 from frazil.api import running
 from frazil.iceberg.snapshot import altered_columns
 from frazil.runner.planner import OutdatedPlanError
-from frazil.runner.report.report import RunFailedError
+from frazil.runner.report import RunFailedError
 from frazil.spark.gateway import java_table
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from tests.hostile.situation import command
 
 import frazil
 from frazil import api
-from frazil.interop.from_odcs import NoContractError
+from frazil.interop.odcs import NoContractError
 from frazil.spec.load.parse import load, parse
 from frazil.spec.load.project import UnwritableFileError
 

@@ -18,7 +18,7 @@ from frazil.errors import Failure, SourceError, StorageError
 from frazil.interop.live.server import MetricsPortError, served
 from frazil.interop.observe import ObserverError
 from frazil.runner.options import CaptureOptions, WatchOptions
-from frazil.runner.report.report import RunReport, TableReport
+from frazil.runner.report import RunReport, TableReport
 from frazil.serve.lag import CaptureLag
 from frazil.sources.capture import Landed
 from frazil.spec import DmsFiles, Lake, Pipeline, Table
@@ -198,7 +198,7 @@ def test_a_port_in_use_is_named_with_the_way_out(pipeline: Pipeline, progress: L
 
 
 def test_without_the_library_its_extra_is_named(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [one for one in sys.modules if one.startswith("frazil.interop.live.prometheus")]:
+    for name in [one for one in sys.modules if one.startswith("frazil.interop.metrics")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
 

@@ -17,10 +17,9 @@ from frazil import api
 from frazil.cli.console import err, error_exit
 from frazil.errors import BusyError, ContractError, Failure, FrazilError, SourceError, StorageError
 from frazil.interop.notify import notify as telling
-from frazil.interop.notify.message import code_meaning
+from frazil.interop.notify.message import PartVerdict, code_meaning, of_errors, of_findings, of_lags, of_run
 from frazil.interop.notify.notify import Following, notified, notify, tell
-from frazil.interop.notify.verdicts import PartVerdict, of_errors, of_findings, of_lags, of_run
-from frazil.runner.report.report import GoldReport, RunFailedError, RunReport, TableReport
+from frazil.runner.report import GoldReport, RunFailedError, RunReport, TableReport
 from frazil.serve.check.finding import Finding
 from frazil.serve.lag import CaptureLag
 from frazil.spark.session import spark_session

@@ -23,7 +23,7 @@ from frazil.errors import Failure, FrazilError, SetupError
 from frazil.interop.lineage import gold_lineage
 from frazil.interop.metrics import registry_of
 from frazil.interop.observe import ObserverError, observed, observers
-from frazil.runner.report.report import RunReport, TableReport
+from frazil.runner.report import RunReport, TableReport
 from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The conformance suite of :class:`frazil.runner.apply.delta.ApplyBackend`: the same cases, each through every backend.
+"""The conformance suite of :class:`frazil.runner.apply.mart_batch.ApplyBackend`: the same cases through every backend.
 
 The cases are drawn in :mod:`tests.marts.apply_cases`.
 """
@@ -19,16 +19,14 @@ from frazil.lake.row_lookup import AT_FILE, AT_POS
 from frazil.marts.fold_spec import with_event_time
 from frazil.marts.layout import fold_spec, mart_columns
 from frazil.runner.apply.arrow import arrow_delta
-from frazil.runner.apply.delta import PositionDelta
-from frazil.runner.apply.mart_batch import BatchChanges, MartBatch, MartTarget
+from frazil.runner.apply.mart_batch import BatchChanges, MartBatch, MartTarget, PositionDelta
 from frazil.runner.apply.spark import spark_delta
-from frazil.runner.apply.write import kept_rows
-from frazil.runner.batch.batch_stats import batch_stats, measure
+from frazil.runner.batch.batch_stats import batch_stats, measure, measure_newest
 from frazil.runner.batch.driver_batch import DriverBatch, spark_frame, spark_types
-from frazil.runner.batch.newest import measure_newest
 from frazil.runner.sessions import SETTINGS
+from frazil.runner.steps.marts import kept_rows
 from frazil.runner.table_run import SMALL_RUN, FrameCache
-from frazil.silver.batches import rows_of_batches
+from frazil.silver.changes import rows_of_batches
 from frazil.silver.contract import Contract
 from frazil.spec import Column, Current, History
 from frazil.testing import oracle
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from tests.marts.apply_cases import CaseSet
 
-    from frazil.runner.apply.delta import ApplyBackend, MartDelta
+    from frazil.runner.apply.mart_batch import ApplyBackend, MartDelta
 
     Row = dict[str, Any]
 

@@ -17,7 +17,7 @@ from frazil.catalog.lock import lock
 from frazil.errors import BusyError
 from frazil.failpoints import FailpointReached
 from frazil.iceberg.time_travel import ExpiredPointError, PointError, utc_text
-from frazil.past.snapshots import CutExistsError, CutNameError
+from frazil.past import CutExistsError, CutNameError
 from frazil.serve import cuts
 from frazil.serve.cuts import Cut, NotLevelError
 from frazil.serve.tables.state import state

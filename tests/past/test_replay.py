@@ -11,7 +11,7 @@ import pytest
 import frazil
 from frazil import api
 from frazil.failpoints import FailpointReached
-from frazil.runner.report.report import RunFailedError
+from frazil.runner.report import RunFailedError
 from frazil.serve.corrections import CorrectionError
 from frazil.spark.session import spark_session
 from frazil.spec.load.project import UnwritableFileError

@@ -8,8 +8,8 @@ import pytest
 
 from frazil.plan.alterations import TypeChangedError, alterations, fits
 from frazil.plan.build import build
+from frazil.plan.explain import as_values, explain
 from frazil.plan.layout import BRONZE, QUARANTINE, SILVER, TableLayout, source_layouts
-from frazil.plan.plan import as_values, explain
 from frazil.plan.state import State, TableState, table_state
 from frazil.silver.contract import LAWS, declared, declared_mart, settle
 from frazil.sources.base import NewFile, SourceDelta

@@ -12,8 +12,9 @@ from frazil.errors import SourceError
 from frazil.gold import declared_gold
 from frazil.plan.alterations import TableChange
 from frazil.plan.build import build
+from frazil.plan.explain import as_values, explain
 from frazil.plan.layout import BRONZE, SILVER
-from frazil.plan.plan import Plan, as_values, explain, input_bytes
+from frazil.plan.plan import Plan, input_bytes
 from frazil.plan.state import State, TableState, gold_state, table_state
 from frazil.runner.run_report import fill_report, report_of
 from frazil.silver.contract import LAWS, declared, declared_mart

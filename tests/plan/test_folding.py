@@ -11,8 +11,9 @@ from tests.spec.declared import DAY, HISTORY, ID, NAME, SOFT, found, pipeline, t
 
 from frazil.marts.baseline import served_of
 from frazil.plan.build import build
+from frazil.plan.explain import explain
 from frazil.plan.layout import BRONZE, QUARANTINE, SILVER
-from frazil.plan.plan import explain, input_bytes
+from frazil.plan.plan import input_bytes
 from frazil.plan.state import BaselineError, State, TableState, check_baseline, fold_due, table_state, with_fold
 from frazil.silver import contract
 from frazil.silver.baseline import Baseline, Served, baseline_of, came_too_late, kept_baseline

@@ -9,7 +9,7 @@ import pytest
 
 from frazil.plan.plan import warnings
 from frazil.plan.state import TableState
-from frazil.runner.report.report import MartReport, TableReport
+from frazil.runner.report import MartReport, TableReport
 from frazil.runner.run_report import warn_of_late
 from frazil.silver.contract import settle
 from frazil.sources.base import NewFile, SourceDelta

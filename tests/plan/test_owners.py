@@ -9,14 +9,13 @@ import pytest
 
 from frazil.errors import FrazilError
 from frazil.marts.layout import mart_layout
-from frazil.plan.identity import OtherOwnerError, belongs
 from frazil.plan.layout import BRONZE, SILVER
 from frazil.plan.state import TableState, table_state
 from frazil.silver.contract import LAWS, declared, declared_mart, settings
 from frazil.sources.base import NewFile, SourceDelta
 from frazil.sources.kinds import source_of
 from frazil.spec import Column, Current, DmsFiles, History, Lake, Pipeline, Table
-from frazil.spec.tables import LakeTable, Role
+from frazil.spec.tables import LakeTable, OtherOwnerError, Role, belongs
 from frazil.steps import Alteration, RemoveProperty, SetLiveView, SetProperty, SetSortOrder
 
 MART = {"pipeline": "shop", "table": "orders", "role": "mart", "batch": 3}

@@ -19,7 +19,7 @@ from frazil.duck.sql import scan
 from frazil.failpoints import FAILPOINTS, FailpointReached
 from frazil.plan.policy import DEFAULT_POLICY
 from frazil.runner.options import RunOptions
-from frazil.runner.report.report import RunFailedError
+from frazil.runner.report import RunFailedError
 from frazil.serve.check.check import check
 from frazil.serve.query.query import result_of
 from frazil.serve.tables.tables import tables

@@ -21,11 +21,11 @@ import frazil
 from frazil.duck.database import connect
 from frazil.duck.sql import scan
 from frazil.failpoints import FAILPOINTS, FailpointReached
-from frazil.past.correct import correct
+from frazil.past import correct
 from frazil.plan.policy import DEFAULT_POLICY
 from frazil.recover.catalog import repair_catalog
 from frazil.runner.options import RunOptions
-from frazil.runner.report.report import RunFailedError
+from frazil.runner.report import RunFailedError
 from frazil.serve.check.check import check
 from frazil.serve.corrections import read_corrections, write_corrections
 from frazil.serve.query.query import result_of

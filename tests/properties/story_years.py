@@ -12,10 +12,9 @@ from frazil.duck.database import connect
 from frazil.erase.report import OccurrencesLeftError
 from frazil.failpoints import FAILPOINTS
 from frazil.iceberg.time_travel import tags_of
-from frazil.runner.upkeep.maintain import maintain
-from frazil.serve.rollback import FoldedPointError
-from frazil.serve.tables.as_of import metadata_of
-from frazil.serve.tables.tables import tables
+from frazil.runner.maintain import maintain
+from frazil.serve.cuts import FoldedPointError
+from frazil.serve.tables.tables import metadata_of, tables
 from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:

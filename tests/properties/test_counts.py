@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.plan.policy import Strategy
-    from frazil.runner.report.report import RunReport
+    from frazil.runner.report import RunReport
 
 KEYS = ("h", "id")
 

@@ -20,7 +20,7 @@ from frazil.marts.arrow import history as arrow_history
 from frazil.marts.arrow import late as arrow_late
 from frazil.runner import planner
 from frazil.runner.apply import arrow, arrow_verdicts
-from frazil.runner.batch import batch_stats, driver_lookup
+from frazil.runner.batch import batch_stats, driver_batch
 from frazil.runner.steps import marts
 from frazil.silver import unsequenced
 from frazil.sources.ledger import Ledger
@@ -106,7 +106,7 @@ def arrow_takes_states_as_equal(patch: pytest.MonkeyPatch) -> None:
 
 def driver_forgets_older_changes(patch: pytest.MonkeyPatch) -> None:
     """CONVERGE broken where the driver recomputes a key: it finds the batch's changes and none before."""
-    right = driver_lookup.find_changes
+    right = driver_batch.find_changes
 
     def newest(context: TableRun, keys: pa.Table, also: Sequence[str]) -> pa.Table | None:
         every = right(context, keys, also)

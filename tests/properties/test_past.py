@@ -13,7 +13,7 @@ from tests.properties.world import World
 
 from frazil import api
 from frazil.failpoints import FailpointReached
-from frazil.runner.report.report import RunFailedError
+from frazil.runner.report import RunFailedError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from tests.properties.strategies import STRATEGIES, go_by, go_by_lot
 from tests.properties.world import World
 
 from frazil.failpoints import FAILPOINTS, FailpointReached
-from frazil.runner.report.report import RunFailedError
+from frazil.runner.report import RunFailedError
 
 if TYPE_CHECKING:
     from pathlib import Path

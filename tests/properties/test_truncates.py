@@ -13,7 +13,7 @@ from tests.sources.tiny import tiny_kind
 
 import frazil
 from frazil.lake.refs import head
-from frazil.runner.report.report import RunFailedError
+from frazil.runner.report import RunFailedError
 from frazil.serve.check.check import check
 from frazil.serve.query.query import query
 from frazil.spark.session import spark_session

@@ -25,7 +25,7 @@ from frazil.failpoints import FAILPOINTS, FailpointReached
 from frazil.iceberg.damage import local_path
 from frazil.plan.policy import DEFAULT_POLICY, Policy
 from frazil.runner.options import RunOptions
-from frazil.runner.report.report import RunFailedError
+from frazil.runner.report import RunFailedError
 from frazil.serve.query.query import result_of
 from frazil.serve.tables.tables import tables
 from frazil.spark.session import spark_session

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tests.properties.world_declared import Mart
 
     from frazil.erase.report import EraseReport
-    from frazil.runner.report.report import RunReport
+    from frazil.runner.report import RunReport
 
 
 @dataclass(kw_only=True)

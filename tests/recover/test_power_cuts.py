@@ -22,7 +22,7 @@ from frazil.iceberg.damage import DamagedTableError, local_path
 from frazil.lake.tables import alter
 from frazil.recover.catalog import repair_catalog, setbacks
 from frazil.recover.doctor import diagnose
-from frazil.runner.upkeep.maintain import maintain
+from frazil.runner.maintain import maintain
 from frazil.serve.check.check import check
 from frazil.serve.query.query import query
 from frazil.serve.tables.tables import tables

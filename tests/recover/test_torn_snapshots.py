@@ -13,7 +13,7 @@ from frazil import api
 from frazil.iceberg.files import torn_snapshots
 from frazil.iceberg.metadata import read_metadata
 from frazil.lake.commit import TableTransaction
-from frazil.runner.upkeep.maintain import maintain
+from frazil.runner.maintain import maintain
 from frazil.spec import Upkeep
 
 if TYPE_CHECKING:

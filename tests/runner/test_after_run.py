@@ -15,9 +15,9 @@ from frazil.errors import StorageError
 from frazil.failpoints import FailpointReached
 from frazil.lake.refs import head
 from frazil.plan.policy import Policy
-from frazil.runner.report.report import RunReport
-from frazil.runner.upkeep import maintain as upkeep_maintain
-from frazil.runner.upkeep.maintain import maintain, maintain_due, merge_manifests
+from frazil.runner import maintain as upkeep_maintain
+from frazil.runner.maintain import maintain, maintain_due, merge_manifests
+from frazil.runner.report import RunReport
 
 if TYPE_CHECKING:
     from tests.shop import Shop

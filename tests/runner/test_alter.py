@@ -10,13 +10,13 @@ import pytest
 
 import frazil
 from frazil import api
-from frazil.plan.plan import explain
+from frazil.plan.explain import explain
 from frazil.plan.policy import DEFAULT_POLICY
+from frazil.runner.maintain import maintain
 from frazil.runner.options import RunOptions
-from frazil.runner.report.report import TableReport
+from frazil.runner.report import TableReport
 from frazil.runner.steps.alter import alter_table
 from frazil.runner.table_run import TableRun
-from frazil.runner.upkeep.maintain import maintain
 from frazil.spec.model.pipeline import Upkeep
 from frazil.steps import AlterTable
 

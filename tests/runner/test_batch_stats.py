@@ -10,10 +10,9 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from tests.silver.test_arrow_types import drawn
 
-from frazil.runner.batch.batch_stats import Measures, batch_stats, measure
+from frazil.runner.batch.batch_stats import Measures, Newest, batch_stats, measure, measure_newest, newest_of
 from frazil.runner.batch.driver_batch import spark_frame, spark_types
-from frazil.runner.batch.newest import Newest, measure_newest, newest_of
-from frazil.silver.arrow.types import proven
+from frazil.silver.arrow import proven
 from frazil.silver.contract import Contract
 from frazil.spec import Column
 

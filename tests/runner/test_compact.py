@@ -14,7 +14,7 @@ from frazil.errors import BusyError
 from frazil.iceberg.snapshot import TableSnapshot
 from frazil.lake.refs import head
 from frazil.plan.policy import DEFAULT_POLICY
-from frazil.runner.upkeep.compact import has_many_files, small_bytes, span_due
+from frazil.runner.compact import has_many_files, small_bytes, span_due
 from frazil.spec import Upkeep
 from frazil.spec.sql.names import quote
 

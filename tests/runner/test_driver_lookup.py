@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frazil.runner.batch import driver_lookup
+from frazil.runner.batch import driver_batch
 
 if TYPE_CHECKING:
     from tests.shop import Shop
@@ -30,7 +30,7 @@ def test_tables_of_many_files_are_left_to_spark(
     shop = shop.by(strategy="row_delta", **thresholds)
     shop.land("LOAD001.csv", "I,1,2026-01-01 00:00:00,old", "I,2,2026-01-01 00:00:00,old")
     shop.run()
-    monkeypatch.setattr(driver_lookup, "table_files", unreadable)
+    monkeypatch.setattr(driver_batch, "table_files", unreadable)
     shop.land("20260102-000000.csv", "U,1,2026-01-01 00:00:00,new")
 
     report = shop.run()
@@ -45,7 +45,7 @@ def test_tables_of_many_bytes_are_left_to_spark(shop: Shop, monkeypatch: pytest.
     shop.land("LOAD001.csv", "I,1,2026-01-01 00:00:00,old", "I,2,2026-01-01 00:00:00,old", "D,3,2026-01-01 00:00:00,")
     shop.run()
     read = []
-    monkeypatch.setattr(driver_lookup, "find_rows", lambda *given: read.append(given))
+    monkeypatch.setattr(driver_batch, "find_rows", lambda *given: read.append(given))
     shop.land("20260102-000000.csv", "U,1,2026-01-01 00:00:00,new")
 
     shop.run()

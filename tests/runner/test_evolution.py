@@ -14,7 +14,7 @@ from tests.failing import run_fails_with
 import frazil
 from frazil import api
 from frazil.failpoints import FailpointReached
-from frazil.runner.report.report import RunFailedError
+from frazil.runner.report import RunFailedError
 from frazil.spark.session import spark_session
 from frazil.steps import AlterTable, RenameColumn
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from frazil.runner.report.report import TableReport
+    from frazil.runner.report import TableReport
 
 pytestmark = pytest.mark.spark
 

@@ -11,8 +11,8 @@ from tests.shop import LONG
 
 import frazil
 from frazil.errors import DeclarationError, DeclarationProblems
-from frazil.runner.batch import expressions
 from frazil.runner.steps import ingest
+from frazil.spark import expressions
 from frazil.spark.session import spark_session
 from frazil.testing import draw
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from frazil.runner.report.report import RunReport
+    from frazil.runner.report import RunReport
 
 DECLARATION = """
 pipeline: tries

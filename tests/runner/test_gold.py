@@ -12,14 +12,14 @@ from tests.properties.world import World
 from tests.properties.world_declared import parts
 
 import frazil
-from frazil.runner.report.report import RunFailedError
+from frazil.runner.report import RunFailedError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-    from frazil.runner.report.report import RunReport
+    from frazil.runner.report import RunReport
 
 pytestmark = pytest.mark.spark
 

@@ -15,7 +15,7 @@ import frazil
 from frazil import api
 from frazil.catalog.warehouse import WarehouseMovedError
 from frazil.errors import FrazilError
-from frazil.past.drop import drop
+from frazil.past import drop
 from frazil.recover.catalog import repair_catalog
 from frazil.serve.check.check import check
 from frazil.serve.leftovers import chosen, leftovers
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from frazil.runner.report.report import RunReport
+    from frazil.runner.report import RunReport
     from frazil.spec import Pipeline
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)

@@ -9,7 +9,7 @@ import pytest
 from tests.shop import Shop, declared
 
 import frazil
-from frazil.runner.limits.late_limit import LateChangesError
+from frazil.runner.limits.batch_limits import LateChangesError
 from frazil.serve.check.check import check
 from frazil.spark.session import spark_session
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from frazil.runner.report.report import TableReport
+    from frazil.runner.report import TableReport
 
 pytestmark = pytest.mark.spark
 

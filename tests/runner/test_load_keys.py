@@ -11,7 +11,7 @@ from tests.failing import run_fails_with
 import frazil
 from frazil import api
 from frazil.plan.policy import Policy
-from frazil.runner.limits.bad_records import TooManyBadRowsError
+from frazil.runner.limits.batch_limits import TooManyBadRowsError
 from frazil.runner.limits.load_keys import RepeatedKeyError
 from frazil.runner.options import RunOptions
 from frazil.sources.dms.layout import OtherFieldsError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frazil.plan.policy import Reader
-    from frazil.runner.report.report import TableReport
+    from frazil.runner.report import TableReport
 
 pytestmark = pytest.mark.spark
 

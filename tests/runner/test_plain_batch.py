@@ -10,9 +10,9 @@ import pytest
 import frazil
 from frazil.lake.refs import head
 from frazil.plan.policy import Policy
-from frazil.runner.batch.newest import number_of
+from frazil.runner.batch.batch_stats import number_of
 from frazil.runner.options import RunOptions
-from frazil.runner.report.report import RunFailedError
+from frazil.runner.report import RunFailedError
 from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:

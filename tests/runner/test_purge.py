@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frazil.iceberg.snapshot import BOOKMARK
-from frazil.runner.upkeep.purge import purge
+from frazil.runner.maintain import purge
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ import frazil
 if TYPE_CHECKING:
     from tests.shop import Shop
 
-    from frazil.runner.report.report import TableReport
+    from frazil.runner.report import TableReport
 
 
 def test_a_rebuild_counts_what_it_repairs(shop: Shop) -> None:

@@ -18,8 +18,8 @@ from frazil.catalog.trouble import as_frazil_error
 from frazil.errors import FrazilError, SourceError, StorageError
 from frazil.plan.plan import Plan
 from frazil.plan.state import State, TableState
-from frazil.runner.report.past_runs import standing
-from frazil.runner.report.record import Record, record_idle, run_id
+from frazil.runner.past_runs import standing
+from frazil.runner.record import Record, record_idle, run_id
 from frazil.runner.run_report import fill_report, report_of
 from frazil.serve.check.compare import not_compared
 from frazil.spec import DmsFiles, Gold, Lake, Pipeline, Table
@@ -29,7 +29,7 @@ from frazil.storage.base import MissingFolderError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from frazil.runner.report.report import RunReport
+    from frazil.runner.report import RunReport
 
 NOW = dt.datetime(2026, 1, 1, 12, 30, tzinfo=dt.UTC)
 NAMES = ("orders", "items", "gold.sums")

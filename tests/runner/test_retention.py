@@ -9,8 +9,8 @@ import pytest
 
 from frazil import api
 from frazil.plan.policy import DEFAULT_POLICY
-from frazil.runner.report.report import RunFailedError
-from frazil.serve.rollback import FoldedPointError
+from frazil.runner.report import RunFailedError
+from frazil.serve.cuts import FoldedPointError
 from frazil.spec import Retention
 
 if TYPE_CHECKING:

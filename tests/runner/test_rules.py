@@ -12,7 +12,7 @@ from frazil import api
 from frazil.plan.policy import Policy
 from frazil.runner.limits.rules import RuleBrokenError
 from frazil.runner.options import RunOptions
-from frazil.spark.expression import SqlError
+from frazil.spark.expressions import SqlError
 from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from frazil.runner.report.report import TableReport
+    from frazil.runner.report import TableReport
 
 pytestmark = pytest.mark.spark
 

@@ -14,11 +14,10 @@ from frazil import api
 from frazil.errors import SessionError
 from frazil.iceberg.snapshot import TableSnapshot
 from frazil.plan.policy import Policy
-from frazil.runner.report.report import TableReport
+from frazil.runner.report import TableReport
 from frazil.runner.sessions import working_sessions
 from frazil.runner.table_run import TableRun
-from frazil.serve.cuts import Cut
-from frazil.serve.rollback import Rollback
+from frazil.serve.cuts import Cut, Rollback
 from frazil.spark.session import spark_session
 from frazil.spec import DmsFiles, Lake, Pipeline, Table
 

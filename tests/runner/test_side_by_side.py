@@ -11,7 +11,7 @@ import frazil
 from frazil.api import RunOptions
 from frazil.failpoints import FailpointReached
 from frazil.runner import table_steps
-from frazil.runner.report.report import TableReport
+from frazil.runner.report import TableReport
 from frazil.runner.steps.marts import update_mart
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from tests.shop import Shop
 
     from frazil.runner.batch.step_results import Normalized
-    from frazil.runner.limits.table_rules import TableRules
-    from frazil.runner.report.report import GoldReport, MartReport
+    from frazil.runner.limits.rules import TableRules
+    from frazil.runner.report import GoldReport, MartReport
     from frazil.runner.table_run import TableRun
     from frazil.silver.contract import Contract
     from frazil.steps import UpdateMart

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from tests.shop import Shop
 
-    from frazil.runner.report.report import RunReport
+    from frazil.runner.report import RunReport
     from frazil.spec import Pipeline
 
 

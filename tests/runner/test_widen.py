@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.plan.policy import Strategy
-    from frazil.runner.report.report import TableReport
+    from frazil.runner.report import TableReport
 
 pytestmark = pytest.mark.spark
 

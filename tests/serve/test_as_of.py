@@ -8,8 +8,7 @@ import pytest
 
 from frazil.iceberg.time_travel import NotYetThereError, PointError, head_log, utc_text
 from frazil.serve.query.query import query
-from frazil.serve.tables.as_of import metadata_of
-from frazil.serve.tables.tables import tables
+from frazil.serve.tables.tables import metadata_of, tables
 
 if TYPE_CHECKING:
     from datetime import datetime

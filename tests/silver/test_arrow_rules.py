@@ -13,8 +13,7 @@ from tests.silver.test_arrow_types import drawn
 
 from frazil.older_spark import to_arrow
 from frazil.runner.batch.driver_batch import spark_frame, spark_types
-from frazil.silver.arrow.plain_changes import kept_in_arrow
-from frazil.silver.arrow.types import proven
+from frazil.silver.arrow import kept_in_arrow, proven
 from frazil.silver.rules import RowRule, Spark, breaks
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from tests.silver.test_cast import EXACT, NONE
 
-from frazil.silver.arrow.types import is_provable, proven
+from frazil.silver.arrow import is_provable, proven
 from frazil.silver.cast import exact
 from frazil.spec.model.types import TIMES, BeyondMicroseconds
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from frazil.silver.evolution import evolved, later_fields, treated_otherwise
-from frazil.silver.renames import renamed_bookmark
+from frazil.silver.evolution import evolved, later_fields, renamed_bookmark, treated_otherwise
 from frazil.spec import Column, DmsFiles, Table
 from frazil.spec.model.evolution import Evolution
 

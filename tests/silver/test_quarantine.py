@@ -9,7 +9,7 @@ import pytest
 
 import frazil
 from frazil.lake.refs import head
-from frazil.runner.limits.bad_records import TooManyBadRowsError
+from frazil.runner.limits.batch_limits import TooManyBadRowsError
 from frazil.spark.session import spark_session
 from frazil.testing import draw
 

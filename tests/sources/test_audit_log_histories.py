@@ -22,7 +22,7 @@ from tests.sources.writers import KEYS, TABLES, Writers
 
 from frazil.errors import SourceError
 from frazil.sources.audit_log.capture import LogCapture
-from frazil.sources.audit_log.trigger import audit_trigger
+from frazil.sources.audit_log.database import audit_trigger
 from frazil.spec import AuditLog
 
 if TYPE_CHECKING:

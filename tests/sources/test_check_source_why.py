@@ -8,7 +8,7 @@ import psycopg
 from tests.sources.compared import found, run
 from tests.sources.replay import land
 
-from frazil.sources.audit_log.trigger import audit_trigger
+from frazil.sources.audit_log.database import audit_trigger
 from frazil.sources.landed_files import LANDED
 from frazil.spark.session import spark_session
 

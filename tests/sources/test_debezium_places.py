@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from frazil.sources.debezium.landed import LostOffsetsError, verify_offsets
 from frazil.sources.debezium.record import Records
+from frazil.sources.debezium.source import LostOffsetsError, verify_offsets
 from frazil.spec import Debezium, Table
 
 

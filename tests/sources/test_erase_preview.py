@@ -14,7 +14,7 @@ import frazil
 from frazil import api
 from frazil.cli.protect.erase import show_erase
 from frazil.erase.report import EraseProof, EraseReport
-from frazil.sources.audit_log.landing import Bookmark, bookmark_path
+from frazil.sources.audit_log.source import Bookmark, bookmark_path
 from frazil.sources.postgres.landed.files import schema_of
 from frazil.spark.session import spark_session
 from frazil.spec import AuditLog

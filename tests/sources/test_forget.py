@@ -12,7 +12,7 @@ from frazil import api
 from frazil.serve.check.check import check
 from frazil.serve.query.query import query
 from frazil.sources.audit_log.capture import LogCapture
-from frazil.sources.audit_log.landing import Bookmark, bookmark_path
+from frazil.sources.audit_log.source import Bookmark, bookmark_path
 from frazil.sources.capture import ForgetsFiles, try_lock
 from frazil.sources.debezium.topic import TopicCapture
 from frazil.spark.session import spark_session

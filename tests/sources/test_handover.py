@@ -12,7 +12,7 @@ from tests.sources.handovers import FORMS, Drawn, declared, dump, write_copy
 
 import frazil
 from frazil import api
-from frazil.runner.report.report import RunFailedError
+from frazil.runner.report import RunFailedError
 from frazil.serve.check.check import check
 from frazil.serve.query.query import query
 from frazil.spark.session import spark_session

@@ -25,7 +25,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 import frazil
 from frazil.serve.query.query import query
 from frazil.sources.capture import Lag
-from frazil.sources.debezium.landed import LostOffsetsError
+from frazil.sources.debezium.source import LostOffsetsError
 from frazil.sources.debezium.topic import TopicCapture
 from frazil.sources.kinds import captures_of
 from frazil.spark.session import spark_session

@@ -11,7 +11,7 @@ from tests.sources.replay import declare, land, replayed, selected
 import frazil
 from frazil import api
 from frazil.errors import HistoryChangedError
-from frazil.sources.debezium.landed import LostOffsetsError
+from frazil.sources.debezium.source import LostOffsetsError
 from frazil.sources.kinds import landing_problem, source_of
 from frazil.sources.landed_files import LANDED, forget_lost, lost_files, note_landed
 from frazil.sources.ledger import KnownFile, Ledger

@@ -9,8 +9,8 @@ import pytest
 
 from frazil import api
 from frazil.plan.checks import SourceChangedError
-from frazil.runner.report.report import RunFailedError
-from frazil.sources.mixed_tables import SecondTableError
+from frazil.runner.report import RunFailedError
+from frazil.sources.record_files import SecondTableError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ import pytest
 from tests.hostile.situation import command
 from tests.sources.replay import declare, land
 
-from frazil.sources.audit_log.trigger import audit_trigger
+from frazil.sources.audit_log.database import audit_trigger
 from frazil.sources.postgres.database import examine
 from frazil.sources.postgres.database.server import Server
 from frazil.testing.postgres import postgres_server

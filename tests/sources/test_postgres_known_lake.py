@@ -10,7 +10,7 @@ from tests.sources.replay import declare
 
 import frazil
 from frazil import api
-from frazil.runner.report.report import RunFailedError
+from frazil.runner.report import RunFailedError
 from frazil.serve.query.query import query
 from frazil.serve.schema import schema
 from frazil.spark.session import spark_session

@@ -15,7 +15,7 @@ import pytest
 import frazil
 from frazil.serve.check.check import check
 from frazil.serve.query.query import query
-from frazil.sources.audit_log.trigger import audit_trigger
+from frazil.sources.audit_log.database import audit_trigger
 from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from frazil.errors import SourceError
 from frazil.failpoints import FAILPOINTS
 from frazil.serve.check.check import check
 from frazil.serve.query.query import query
-from frazil.sources.audit_log.trigger import audit_trigger
+from frazil.sources.audit_log.database import audit_trigger
 from frazil.spark.session import spark_session
 from frazil.testing.oracle import Change, history
 

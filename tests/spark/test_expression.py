@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from pyspark.sql import functions as F
 
-from frazil.spark.expression import SqlError, attempt, reason, user_sql
+from frazil.spark.expressions import SqlError, attempt, reason, user_sql
 from frazil.spec.sql.sql import expression_problems
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 
 from frazil import older_spark
 from frazil.errors import SessionError
-from frazil.silver import cast_nested
+from frazil.silver import cast
 from frazil.silver.cast import exact
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def test_bytes_are_shown_as_text_whatever_they_are(raw: bytes | None, text: str 
 
 def test_a_nested_type_is_refused_by_spark_3_5_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert older_spark.is_older_spark() or "variant" in exact("t", "array<int>")
-    monkeypatch.setattr(cast_nested, "is_older_spark", lambda: True)
+    monkeypatch.setattr(cast, "is_older_spark", lambda: True)
 
     with pytest.raises(SessionError, match="type array<int> needs VARIANT") as refused:
         exact("t", "array<int>")

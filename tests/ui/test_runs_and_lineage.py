@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from frazil import api
 from frazil.ui.app import create_app
 from frazil.ui.draw.layers import layered
-from frazil.ui.draw.time_axis import WIDTH, time_axis
+from frazil.ui.draw.scale import WIDTH, time_axis
 from frazil.ui.guard import Access, local_hosts
 
 if TYPE_CHECKING:

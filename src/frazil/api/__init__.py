@@ -65,22 +65,20 @@ if TYPE_CHECKING:
     from frazil.plan.plan import Plan
     from frazil.recover.catalog import Setback
     from frazil.recover.doctor import Diagnosis
-    from frazil.runner.report.report import MaintainReport, RunReport
+    from frazil.runner.report import MaintainReport, RunReport
     from frazil.serve.check.finding import Finding
     from frazil.serve.check.rules import RuleTest
-    from frazil.serve.cuts import Cut
+    from frazil.serve.cuts import Cut, Rollback
     from frazil.serve.key import KeyStory
     from frazil.serve.late import LateCell
     from frazil.serve.leftovers import Droppable
-    from frazil.serve.overview import Overview, TableBatch
+    from frazil.serve.overview import ListedTable, Overview, TableBatch
     from frazil.serve.quarantine import Quarantine
     from frazil.serve.query.diff import Diff
     from frazil.serve.query.query import Result
     from frazil.serve.query.rows import MartRows
-    from frazil.serve.rollback import Rollback
     from frazil.serve.runs import PastRun
     from frazil.serve.schema import TableSchema
-    from frazil.serve.tables.listing import ListedTable
     from frazil.sources.capture import Landed
     from frazil.sources.postgres.database.discover import FoundTable
     from frazil.spec.sql.select import Selection
@@ -201,8 +199,8 @@ _RETURNED: Final = {
     "KeyStory": "frazil.serve.key",
     "Landed": "frazil.sources.capture",
     "Lineage": "frazil.interop.lineage",
-    "ListedTable": "frazil.serve.tables.listing",
-    "MaintainReport": "frazil.runner.report.report",
+    "ListedTable": "frazil.serve.overview",
+    "MaintainReport": "frazil.runner.report",
     "LateCell": "frazil.serve.late",
     "MartRows": "frazil.serve.query.rows",
     "Overview": "frazil.serve.overview",
@@ -210,9 +208,9 @@ _RETURNED: Final = {
     "Plan": "frazil.plan.plan",
     "Quarantine": "frazil.serve.quarantine",
     "Result": "frazil.serve.query.query",
-    "Rollback": "frazil.serve.rollback",
+    "Rollback": "frazil.serve.cuts",
     "RuleTest": "frazil.serve.check.rules",
-    "RunReport": "frazil.runner.report.report",
+    "RunReport": "frazil.runner.report",
     "Selection": "frazil.spec.sql.select",
     "Setback": "frazil.recover.catalog",
     "SparkConf": "frazil.interop.spark_conf",

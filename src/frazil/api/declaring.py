@@ -103,7 +103,7 @@ def init(folder: Path | str, *, source: Path | str | None = None, tables: Words 
         return NewProject(declaration=file)
     name = _name_of(project)
     if Path(source).is_file():
-        from frazil.interop.from_odcs import contract_declaration
+        from frazil.interop.odcs import contract_declaration
 
         write_declaration(file, contract_declaration(Path(source), name))
         return NewProject(declaration=file)
@@ -266,7 +266,7 @@ def audit_trigger(log: str, tables: Words, *, rows: bool = False) -> str:
         tables: the logged tables, each as ``schema.table``.
         rows: also write the existing rows of the tables to the log, as inserts.
     """
-    from frazil.sources.audit_log.trigger import audit_trigger as write
+    from frazil.sources.audit_log.database import audit_trigger as write
     from frazil.spec.sql.select import words
 
     return write(log, words(tables), rows=rows)

@@ -10,11 +10,10 @@ if TYPE_CHECKING:
     from frazil.api.declaring import Declaration
     from frazil.interop.lineage import Lineage
     from frazil.serve.late import LateCell
-    from frazil.serve.overview import Overview, TableBatch
+    from frazil.serve.overview import ListedTable, Overview, TableBatch
     from frazil.serve.query.rows import MartRows
     from frazil.serve.query.stop import Stop
     from frazil.serve.runs import PastRun
-    from frazil.serve.tables.listing import ListedTable
     from frazil.spec.sql.select import Words
 
 
@@ -128,6 +127,6 @@ def ls(declaration: Declaration) -> tuple[ListedTable, ...]:
     Raises:
         NoLakeError: no table of the lake exists.
     """
-    from frazil.serve.tables.listing import listing
+    from frazil.serve.overview import listing
 
     return tuple(listing(load(declaration)))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from frazil.catalog.lock import Holder
     from frazil.interop.spark_conf import Platform, SparkConf
     from frazil.interop.trino_server import Trino
-    from frazil.runner.report.past_runs import OpenRun
+    from frazil.runner.past_runs import OpenRun
     from frazil.serve.check.check import CheckListener
     from frazil.serve.check.finding import Finding
     from frazil.serve.check.rules import RuleTest
@@ -165,8 +165,8 @@ def check_source(
 
 def _told(pipeline: Pipeline, origin: str, findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return findings, of which the receivers of ``notify`` are told."""
+    from frazil.interop.notify.message import of_findings
     from frazil.interop.notify.notify import notify
-    from frazil.interop.notify.verdicts import of_findings
 
     found = tuple(findings)
     notify(pipeline, origin, of_findings(found))
@@ -440,8 +440,8 @@ def test(declaration: Declaration, *, select: Words = ()) -> tuple[RuleTest, ...
     Raises:
         NoLakeError: no table of the lake exists.
     """
+    from frazil.interop.notify.message import of_freshness
     from frazil.interop.notify.notify import notify
-    from frazil.interop.notify.verdicts import of_freshness
     from frazil.serve.check.rules import test_rules
 
     pipeline = load(declaration)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from frazil.errors import FrazilError
     from frazil.plan.plan import Plan
     from frazil.runner.options import Listener
-    from frazil.runner.report.report import MaintainReport, RunReport
+    from frazil.runner.report import MaintainReport, RunReport
     from frazil.serve.leftovers import Droppable
     from frazil.sources.capture import Landed
     from frazil.spec import Pipeline
@@ -134,7 +134,7 @@ def _run(
     if plan is None and spark is None:
         plan = _planned(pipeline, select, options, rebuild=rebuild)
     if plan is not None and plan.is_idle and spark is None:
-        from frazil.runner.report.record import record_idle
+        from frazil.runner.record import record_idle
 
         return record_idle(plan)
     from frazil.runner.planner import OutdatedPlanError
@@ -223,7 +223,7 @@ def replay(
     declared = source_table(pipeline, table)
     report = run(pipeline, spark=spark, select=[declared.name], options=options)
     if corrections := read_corrections(pipeline, table, corrected):
-        from frazil.past.correct import correct
+        from frazil.past import correct
 
         session_ = lake_session(spark, pipeline, short=True)
         correct(pipeline, declared, corrections, session_)
@@ -374,7 +374,7 @@ def maintain(
     Raises:
         BusyError: a run holds the pipeline for longer than ``wait_seconds``.
     """
-    from frazil.runner.upkeep.maintain import maintain as work
+    from frazil.runner.maintain import maintain as work
     from frazil.spark.session import lake_session
 
     pipeline = load(declaration)
@@ -407,7 +407,7 @@ def drop(
     Raises:
         BusyError: a run holds the pipeline for more than a minute.
     """
-    from frazil.past.drop import drop as remove
+    from frazil.past import drop as remove
     from frazil.spark.session import lake_session
 
     pipeline = load(declaration)

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.api.declaring import Declaration
-    from frazil.serve.cuts import Cut
-    from frazil.serve.rollback import Rollback
+    from frazil.serve.cuts import Cut, Rollback
 
 
 def cut(
@@ -38,8 +37,8 @@ def cut(
         NotLevelError: the tables are not at one point of their sources; a run brings them there.
         BusyError: a run holds the pipeline for longer than ``wait_seconds``.
     """
-    from frazil.past.snapshots import cut as mark
-    from frazil.past.snapshots import verify_cut_name
+    from frazil.past import cut as mark
+    from frazil.past import verify_cut_name
     from frazil.serve.cuts import level_heads
     from frazil.spark.session import lake_session
 
@@ -73,7 +72,7 @@ def drop_cut(declaration: Declaration, name: str, *, spark: SparkSession | None 
         PointError: the cut does not exist.
         BusyError: a run holds the pipeline for more than a minute.
     """
-    from frazil.past.snapshots import drop_cut as remove
+    from frazil.past import drop_cut as remove
     from frazil.serve.cuts import find_cut
     from frazil.spark.session import lake_session
     from frazil.spec import CATALOG
@@ -86,7 +85,7 @@ def drop_cut(declaration: Declaration, name: str, *, spark: SparkSession | None 
 
 
 def rollback_plan(declaration: Declaration, table: str, to: str) -> Rollback:
-    """Return the plan of a rollback, see :func:`frazil.serve.rollback.rollback_of`; starts no JVM, changes nothing.
+    """Return the plan of a rollback, see :func:`frazil.serve.cuts.rollback_of`; starts no JVM, changes nothing.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
@@ -97,7 +96,7 @@ def rollback_plan(declaration: Declaration, table: str, to: str) -> Rollback:
         UnknownSelectionError: the source table does not exist.
         PointError: ``to`` is not a point, or a mart has no snapshot of that point.
     """
-    from frazil.serve.rollback import rollback_of
+    from frazil.serve.cuts import rollback_of
 
     return rollback_of(load(declaration), table, to)
 
@@ -113,7 +112,7 @@ def rollback(declaration: Declaration, plan: Rollback, *, spark: SparkSession | 
     Raises:
         BusyError: a run holds the pipeline for more than a minute, or a table has changed since the plan was made.
     """
-    from frazil.past.snapshots import rollback as move
+    from frazil.past import rollback as move
     from frazil.spark.session import lake_session
 
     pipeline = load(declaration)

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from frazil.spec import Namespaces, Pipeline
     from frazil.spec.model.pipeline import Catalog
 
-
 Located = dict[tuple[str, str], str]
 """(namespace, table) -> address of the table's newest metadata file, with its login where the catalog hands one out."""
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from frazil.spec import Pipeline
     from frazil.spec.model.stores import StoreAccess
 
-
 FILE_IO: Final = {
     "s3": "org.apache.iceberg.aws.s3.S3FileIO",
     "gs": "org.apache.iceberg.gcp.gcs.GCSFileIO",

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from frazil.spec.model.stores import StoreAccess
     from frazil.storage.store_client import Version
 
-
 _RETRY_SECONDS: Final = 0.2
 """Between two tries for a lock; a pipeline that is followed is free for a second between two runs."""
 

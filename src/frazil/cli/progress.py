@@ -14,7 +14,7 @@ from rich.text import Text
 
 from frazil.cli.console import err, out
 from frazil.cli.interrupt import closing
-from frazil.runner.report.report import GoldReport, TableReport
+from frazil.runner.report import GoldReport, TableReport
 from frazil.spec.amount import counted
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from frazil.serve.check.finding import Finding
     from frazil.steps import Step
-
 
 _LINES_APART_SECONDS = 10
 

@@ -13,13 +13,13 @@ from frazil.cli.console import err, out, print_json
 from frazil.cli.grid import grid
 from frazil.cli.notes import show_failures, show_notes
 from frazil.cli.progress import Progress
-from frazil.runner.report.report import RunFailedError
+from frazil.runner.report import RunFailedError
 from frazil.spec.amount import counted, sized
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from frazil.runner.report.report import MaintainReport, RunReport, TableReport
+    from frazil.runner.report import MaintainReport, RunReport, TableReport
     from frazil.spec import Namespaces, Pipeline
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from frazil.audit.certify import Certifying
+from frazil.audit.certificates import Certifying
 from frazil.erase.job import EraseJob
 from frazil.erase.landed import changed_lines, landed_files
 from frazil.erase.proof import prove
@@ -17,8 +17,8 @@ from frazil.errors import FrazilError
 from frazil.failpoints import failpoint
 from frazil.lake.refs import refs_of, snapshots_of
 from frazil.runner.batch.erased import find_erased
+from frazil.runner.maintain import Purged, purge
 from frazil.runner.sessions import interruptibly, table_session
-from frazil.runner.upkeep.purge import Purged, purge
 from frazil.spark.gateway import hold
 from frazil.spec.check.check import check_declaration
 from frazil.spec.sql.names import quote

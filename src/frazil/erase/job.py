@@ -15,11 +15,23 @@ from frazil.lake.file_writer import FILE_PATH, LIVING, POS
 from frazil.lake.tables import ensure
 from frazil.older_spark import to_arrow
 from frazil.plan.layout import TableLayout
-from frazil.runner.batch.erased import COLUMNS, FLAG, SALT, ErasedKeys, contract_over, find_erased, keyed_records
+from frazil.runner.batch.erased import (
+    COLUMNS,
+    FLAG,
+    KEY,
+    KEY_PARTS,
+    OLD_KEY,
+    OLD_KEY_PARTS,
+    SALT,
+    ErasedKeys,
+    contract_over,
+    find_erased,
+    key_parts,
+    keyed_records,
+)
 from frazil.runner.steps.gold import refresh_gold
 from frazil.silver.baseline import BASELINE
 from frazil.silver.old_keys import key_text
-from frazil.silver.record_keys import KEY, KEY_PARTS, OLD_KEY, OLD_KEY_PARTS, key_parts
 from frazil.spark.gateway import hold
 from frazil.spec.pii import stored_keys
 from frazil.spec.sql.names import literal, quote

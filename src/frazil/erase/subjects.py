@@ -14,7 +14,7 @@ from frazil.runner.key_changes.departures import DEPARTED, changes_of_key
 from frazil.runner.key_changes.moves import tells_old_keys
 from frazil.silver.cast import exact
 from frazil.silver.old_keys import key_text
-from frazil.spark.expression import user_sql
+from frazil.spark.expressions import user_sql
 from frazil.spark.gateway import hold
 from frazil.spec.sql.names import backslashes, literal, quote
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from frazil.audit.certify import Certifying
+from frazil.audit.certificates import Certifying
 from frazil.bronze import record as r
 from frazil.bronze.pii import MADE_BY, Treatment, treatment_of, verify_key
 from frazil.erase.job import EraseJob
@@ -23,10 +23,10 @@ from frazil.plan.build import build
 from frazil.plan.checks import check_kept
 from frazil.plan.state import State
 from frazil.runner.batch.erased import find_erased
+from frazil.runner.maintain import Purged, purge
 from frazil.runner.planner import check_new_expressions, read_state
 from frazil.runner.sessions import interruptibly, table_session
 from frazil.runner.table_steps import do_table
-from frazil.runner.upkeep.purge import Purged, purge
 from frazil.silver.baseline import BASELINE
 from frazil.spec.check.check import check_declaration
 from frazil.spec.contract import final_names

@@ -31,7 +31,6 @@ from frazil.formats.csv.form import offsets_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
 _SCIENTIFIC: Final = "[eE]"
 _NANOSECOND_ZEROS: Final = r"(\.\d{6})000$"
 _OUT_OF_RANGE: Final = "<"

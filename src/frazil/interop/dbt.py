@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from frazil.serve.history_rules import OF_VERSIONS
+from frazil.serve.check.table_rules import OF_VERSIONS
 from frazil.spec import CATALOG
 from frazil.spec.model.rule import TABLE_RULES
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from frazil.interop.contracts import MartContract, MartRule
     from frazil.silver.rules import RowRule
     from frazil.spec import Pipeline
-
 
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WORDS: Final = """

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from frazil.errors import SetupError
 from frazil.runner.options import Listener
-from frazil.runner.report.report import RunFailedError, TableReport
+from frazil.runner.report import RunFailedError, TableReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from frazil.runner.options import RunOptions, WatchOptions
-    from frazil.runner.report.report import GoldReport, RunReport
+    from frazil.runner.report import GoldReport, RunReport
     from frazil.spec import Pipeline
     from frazil.steps import Step
 

@@ -12,7 +12,7 @@ from openlineage.client.facet_v2 import column_lineage_dataset, error_message_ru
 
 from frazil.interop.contracts import mart_contracts
 from frazil.interop.lineage import gold_lineage
-from frazil.runner.report.record import kept_message
+from frazil.runner.record import kept_message
 from frazil.spec.contract import added_columns
 from frazil.spec.location import warehouse
 from frazil.spec.secrets import redacted
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from frazil.errors import Failure
-    from frazil.runner.report.report import GoldReport, RunReport, TableReport
+    from frazil.runner.report import GoldReport, RunReport, TableReport
     from frazil.spec import Pipeline
     from frazil.steps import Step
 

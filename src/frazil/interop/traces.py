@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import Span
 
-    from frazil.runner.report.report import GoldReport, RunReport, TableReport
+    from frazil.runner.report import GoldReport, RunReport, TableReport
     from frazil.spec import Pipeline
     from frazil.steps import Step
 

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 
-
 RUN_ID: Final = "frazil.run-id"
 """Key of the snapshot summary with the run's id; :meth:`TableTransaction.note` adds further keys."""
 

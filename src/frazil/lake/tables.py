@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from frazil.spec import Pipeline
     from frazil.steps import Alteration
 
-
 _VERSIONS: Final = 4
 """So many versions of a table may come before the disk has them: Iceberg removes the metadata of older ones itself."""
 

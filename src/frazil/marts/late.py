@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from frazil.marts.fold_spec import FoldSpec
 
-
 HELD: Final = "_cdc_held"
 HELD_TIME: Final = "_cdc_held_time"
 IN_TARGET: Final = "_cdc_in_target"

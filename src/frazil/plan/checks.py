@@ -9,7 +9,7 @@ from frazil.errors import SchemaError
 from frazil.marts.layout import mart_columns
 from frazil.silver.evolution import added
 from frazil.sources.kinds import source_of
-from frazil.sources.mixed_tables import ALL, NAMES, known_names
+from frazil.sources.record_files import ALL, NAMES, known_names
 from frazil.spec.contract import added_columns, is_closed
 from frazil.spec.load.problem import Problem, suggestion
 from frazil.spec.model.mart import History, partition_transform
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from frazil.sources.base import SourceDelta
     from frazil.spec import Pipeline, Table
     from frazil.spec.load.problem import Path
-
 
 _WORDS: Final = {
     "by_place": "whether files alone order the changes (neither sequence_by nor change_seq)",

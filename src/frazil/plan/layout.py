@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil.bronze import record as r
 from frazil.marts.layout import mart_columns, mart_properties, partitioning
-from frazil.silver.quarantine import QUARANTINE_COLUMNS, change_columns
+from frazil.silver.changes import QUARANTINE_COLUMNS, change_columns
 from frazil.spec.model.mart import Current
 from frazil.spec.tables import source_tables
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from frazil.silver.contract import Contract
     from frazil.spec import History, Pipeline, Table
     from frazil.spec.tables import LakeTable
-
 
 BRONZE: Final = "layer:bronze"
 SILVER: Final = "layer:silver"

@@ -13,17 +13,22 @@ from frazil.marts.baseline import served_of
 from frazil.marts.layout import mart_layout
 from frazil.plan.alterations import altered_tables, as_made, changed_types, later_columns, retyped, table_changes
 from frazil.plan.checks import check_reading, gold_name_problem, table_name_problems
-from frazil.plan.identity import belongs
 from frazil.plan.layout import BRONZE, QUARANTINE, SILVER, source_layouts
 from frazil.silver.baseline import BASELINE, Baseline, baseline_of
 from frazil.silver.contract import LAWS, MissingFieldError, changed_settings, declared, declared_mart, settle
-from frazil.silver.evolution import check_evolution, evolved, later_fields, treated_otherwise
-from frazil.silver.renames import renamed_bookmark, renamed_fields
+from frazil.silver.evolution import (
+    check_evolution,
+    evolved,
+    later_fields,
+    renamed_bookmark,
+    renamed_fields,
+    treated_otherwise,
+)
 from frazil.sources.base import SourceDelta
 from frazil.sources.kinds import source_of
 from frazil.spec import History
 from frazil.spec.pii import TREATING
-from frazil.spec.tables import source_tables
+from frazil.spec.tables import belongs, source_tables
 from frazil.steps import FoldChanges
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from frazil.errors import FrazilError
     from frazil.plan.policy import Policy
-    from frazil.runner.report.report import GoldReport, RunReport, TableReport
+    from frazil.runner.report import GoldReport, RunReport, TableReport
     from frazil.sources.capture import Landed
     from frazil.steps import Step
 

@@ -24,11 +24,11 @@ from frazil.plan.state import (
     with_fold,
 )
 from frazil.runner.batch.bronze_records import read_ledger
-from frazil.runner.batch.expressions import check_expressions
 from frazil.runner.limits.rules import check_rules
 from frazil.runner.sessions import side_by_side
 from frazil.sources.base import SourceDelta
 from frazil.sources.kinds import source_of
+from frazil.spark.expressions import check_expressions
 from frazil.spec import CATALOG
 from frazil.spec.sql.names import quote
 from frazil.spec.tables import gold_table

@@ -7,21 +7,21 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from frazil.audit.certify import Certifying, rules_of
+from frazil.audit.certificates import Certifying, rules_of
 from frazil.catalog.lock import run_lock
 from frazil.catalog.trouble import translated
 from frazil.plan.plan import read_only
 from frazil.runner.capture import capture_once
+from frazil.runner.maintain import maintain_due
 from frazil.runner.options import RunOptions
 from frazil.runner.planner import OutdatedPlanError, Planner
-from frazil.runner.report.record import Record, run_id
-from frazil.runner.report.report import RunFailedError, TableReport
+from frazil.runner.record import Record, run_id
+from frazil.runner.report import RunFailedError, TableReport
 from frazil.runner.run_report import fill_report, leave_gold, report_of
 from frazil.runner.sessions import in_reference_order, interruptibly, working_sessions
 from frazil.runner.steps.gold import refresh
 from frazil.runner.table_run import TableRun
 from frazil.runner.table_steps import do_table
-from frazil.runner.upkeep.maintain import maintain_due
 from frazil.spark.session import adopt, refuse_connect, spark_session
 from frazil.spec.check.check import check_declaration
 from frazil.spec.sql.references import referenced_first
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from frazil.errors import FrazilError
     from frazil.plan.plan import Plan
     from frazil.plan.policy import Policy
-    from frazil.runner.report.report import RunReport
+    from frazil.runner.report import RunReport
     from frazil.spec import Pipeline
     from frazil.spec.sql.select import Selection
     from frazil.steps import Step
@@ -56,7 +56,7 @@ def run(
     """Bring every table of a pipeline up to date with its source.
 
     A failed table does not stop the others, and aggregates over healthy tables are refreshed. All failures are raised
-    together at the end. Each run with work to do leaves a record, see :mod:`frazil.runner.report.record`.
+    together at the end. Each run with work to do leaves a record, see :mod:`frazil.runner.record`.
 
     Args:
         pipeline: the declaration.

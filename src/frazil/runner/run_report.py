@@ -11,7 +11,7 @@ from frazil.marts.counts import untimed_deletes
 from frazil.marts.fold_spec import with_event_time
 from frazil.marts.layout import fold_spec
 from frazil.plan.plan import gold_left
-from frazil.runner.report.report import GoldReport, RunReport, TableReport
+from frazil.runner.report import GoldReport, RunReport, TableReport
 from frazil.spec.contract import added_columns
 from frazil.spec.sql.names import quote
 from frazil.steps import RefreshGold

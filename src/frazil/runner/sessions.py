@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TypeVar
 from frazil.catalog.lock import waiting_lock
 from frazil.catalog.trouble import translated
 from frazil.older_spark import cancel_jobs
-from frazil.runner.report.record import run_id
-from frazil.runner.report.report import TableReport
+from frazil.runner.record import run_id
+from frazil.runner.report import TableReport
 from frazil.runner.table_run import TableRun
 from frazil.spark.session import siblings
 

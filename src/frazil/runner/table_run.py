@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from frazil.iceberg.snapshot import verify_bookmark
 from frazil.lake.commit import TableTransaction
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from frazil.iceberg.snapshot import TableSnapshot
     from frazil.lake.table_files import TableFiles
     from frazil.plan.policy import Policy
-    from frazil.runner.report.report import TableReport
+    from frazil.runner.report import TableReport
     from frazil.spec import Current, History, Pipeline, Table
     from frazil.spec.tables import LakeTable, Role, SourceTables
 
@@ -85,7 +85,7 @@ class TableRun:
         heads: newest snapshots of tables by path; :meth:`head` and :meth:`transaction` maintain it.
         cache: DataFrames that the table's marts share; :func:`frazil.runner.table_steps.do_table` releases it.
         files: data files of its tables by snapshot, None if only Spark can read them;
-            :mod:`frazil.runner.batch.driver_lookup` maintains it.
+            :mod:`frazil.runner.batch.driver_batch` maintains it.
         own_settings: the session's own settings while those of a small batch replace them; else empty.
     """
 
@@ -193,3 +193,28 @@ class TableRun:
     def bookmark(self, role: Role, batch: int, **more: object) -> dict[str, object]:
         """Return the bookmark of a commit to one of the table's lake tables: owner, role and batch."""
         return {"pipeline": self.pipeline.pipeline, "table": self.table.name, "role": role, "batch": batch, **more}
+
+
+_BEFORE: Final = "declared_before"
+_SAYS: Final = (
+    "this declaration built the table before, then another one did, and now this one does again: if two hosts or "
+    "branches run the pipeline, give them the same declaration, because each turn rebuilds tables"
+)
+
+
+def declared_bookmark(context: TableRun, base: Mapping[str, Any], declared: str) -> dict[str, str]:
+    """Return the entries of a bookmark that name a table's declaration and the one before it.
+
+    If ``declared`` is the declaration before the last change, the report gets one warning.
+
+    Args:
+        context: the table's part of the run.
+        base: the bookmark that the new one follows; empty for a new table.
+        declared: hash of the declaration.
+    """
+    was, before = base.get("declared", declared), base.get(_BEFORE)
+    if declared != was:
+        if declared == before and _SAYS not in context.report.warnings:
+            context.report.warnings.append(_SAYS)
+        before = was
+    return {"declared": declared} | ({_BEFORE: before} if before else {})

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, assert_never
 from frazil.catalog.trouble import as_frazil_error
 from frazil.errors import DeclarationError, Failure
 from frazil.plan.plan import input_bytes
-from frazil.runner.limits.table_rules import TableRules
+from frazil.runner.compact import compact_appended
+from frazil.runner.limits.rules import TableRules
 from frazil.runner.run_report import count_untimed, warn_of_late
 from frazil.runner.steps.alter import alter_table
 from frazil.runner.steps.baseline import fold_changes
 from frazil.runner.steps.ingest import ingest
 from frazil.runner.steps.marts import update_mart
 from frazil.runner.steps.normalize import OLD_KEY, contract_of, normalize
-from frazil.runner.upkeep.compact import compact_appended
 from frazil.spec.amount import counted
 from frazil.steps import AlterTable, FoldChanges, Ingest, Normalize, RefreshGold, UpdateMart
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from frazil.errors import FrazilError
     from frazil.runner.batch.step_results import Normalized
-    from frazil.runner.report.report import MartReport
+    from frazil.runner.report import MartReport
     from frazil.runner.table_run import TableRun
     from frazil.steps import Step
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from frazil.errors import BusyError, FrazilError, worst_exit
 from frazil.runner.capture import capture_once
 from frazil.runner.options import RunOptions, WatchOptions
-from frazil.runner.report.report import RunFailedError
+from frazil.runner.report import RunFailedError
 from frazil.runner.run import run
 from frazil.sources.kinds import source_of
 from frazil.spec.sql.select import selected
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from frazil.runner.report.report import RunReport
+    from frazil.runner.report import RunReport
     from frazil.spec import Pipeline
 
 _SLOWER = 1.5

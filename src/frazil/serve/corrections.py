@@ -14,8 +14,7 @@ from frazil.duck.database import connect
 from frazil.duck.sql import identifier
 from frazil.errors import ContractError
 from frazil.serve.tables.layers import layers
-from frazil.serve.tables.manifests import verify_manifests
-from frazil.serve.tables.tables import tables
+from frazil.serve.tables.tables import tables, verify_manifests
 from frazil.spec.amount import counted
 from frazil.spec.contract import final_names
 from frazil.spec.load.project import created

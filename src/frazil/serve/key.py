@@ -15,8 +15,7 @@ from frazil.duck.sql import identifier
 from frazil.serve.check.fold import TIME, in_order, time_of
 from frazil.serve.query.query import QueryError, result_of
 from frazil.serve.tables.layers import layers
-from frazil.serve.tables.manifests import verify_manifests
-from frazil.serve.tables.tables import tables
+from frazil.serve.tables.tables import tables, verify_manifests
 from frazil.silver.baseline import baseline_of
 from frazil.spec.amount import html_lines, html_table
 from frazil.spec.pii import stored_keys

@@ -7,10 +7,9 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from frazil.plan.identity import role_of
 from frazil.serve.tables.tables import read_snapshot, tables
 from frazil.spec.sql.select import UnknownSelectionError
-from frazil.spec.tables import lake_tables, quarantine_name
+from frazil.spec.tables import lake_tables, quarantine_name, role_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

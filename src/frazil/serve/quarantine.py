@@ -10,8 +10,7 @@ from frazil.catalog.catalogs import NoLakeError
 from frazil.catalog.trouble import translated
 from frazil.duck.database import connect
 from frazil.serve.tables.layers import layers
-from frazil.serve.tables.manifests import verify_manifests
-from frazil.serve.tables.tables import tables
+from frazil.serve.tables.tables import tables, verify_manifests
 from frazil.spec.sql.select import source_table
 
 if TYPE_CHECKING:

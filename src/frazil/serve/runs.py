@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from frazil.audit.run_files import run_files
 from frazil.errors import DeclarationError, StorageError
-from frazil.runner.report.past_runs import FACET, open_run_of, pipeline_of
-from frazil.serve.tables.as_of import metadata_of
-from frazil.serve.tables.tables import tables
+from frazil.runner.past_runs import FACET, open_run_of, pipeline_of
+from frazil.serve.tables.tables import metadata_of, tables
 from frazil.spec.tables import lake_tables
 
 if TYPE_CHECKING:

@@ -13,11 +13,9 @@ from frazil.catalog.trouble import translated
 from frazil.duck.database import connect
 from frazil.errors import FrazilError, SchemaError, SourceError
 from frazil.serve.tables.layers import layers
-from frazil.serve.tables.manifests import verify_manifests
-from frazil.serve.tables.tables import read_snapshot, tables
+from frazil.serve.tables.tables import read_snapshot, tables, verify_manifests
 from frazil.silver.contract import MissingFieldError, settle
-from frazil.silver.evolution import evolved, later_fields
-from frazil.silver.renames import renamed_bookmark, renamed_fields
+from frazil.silver.evolution import evolved, later_fields, renamed_bookmark, renamed_fields
 from frazil.sources.capture import LeavesOutColumns
 from frazil.sources.kinds import source_of
 from frazil.spec import EmbeddedCatalog

@@ -16,11 +16,10 @@ from frazil.duck.database import connect
 from frazil.duck.sql import scan
 from frazil.errors import FrazilError, HistoryChangedError, StorageError
 from frazil.iceberg.snapshot import TableSnapshot
-from frazil.runner.report.past_runs import standing
+from frazil.runner.past_runs import standing
 from frazil.serve.lag import CaptureLag, Lags
 from frazil.serve.tables.layers import verify_foreign, verify_gold
-from frazil.serve.tables.manifests import verify_manifests
-from frazil.serve.tables.tables import read_snapshot, tables, unfinished_erase
+from frazil.serve.tables.tables import read_snapshot, tables, unfinished_erase, verify_manifests
 from frazil.silver.baseline import baseline_of
 from frazil.spec import Current
 from frazil.spec.pii import TREATING
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from frazil.catalog.catalogs import Located
-    from frazil.runner.report.past_runs import OpenRun, PastFailure
+    from frazil.runner.past_runs import OpenRun, PastFailure
     from frazil.spec import Gold, Pipeline, Table
     from frazil.spec.tables import LakeTable
 

@@ -1,4 +1,4 @@
-"""Turn records of any source into change rows.
+"""Turn records of any source into change rows: good ones, those for quarantine, and those of some batches.
 
 The source defines the meaning of a record as SQL: :class:`frazil.sources.base.RecordMeaning`. If a record has the
 previous key, a changed key becomes two changes at the same order: a delete of the old key and an upsert of the new key
@@ -367,3 +367,77 @@ def _broken(rule: str, reason: str, column: str | None = None) -> str:
     at = _nothing() if column is None else literal(column)
     # Arrow does not accept NULL for a struct with a field that cannot be NULL.
     return f"named_struct('rule', nullif({literal(rule)}, ''), 'reason', {reason}, 'column', {at})"
+
+
+QUARANTINE_COLUMNS = {
+    r.FILE: "string",
+    r.ROW: "bigint",
+    r.POSITION: "string",
+    r.BATCH: "bigint",
+    "rule": "string",
+    "reason": "string",
+    "column": "string",
+    "raw": "string",
+}
+"""Columns of ``silver.<t>_quarantine``: the place of a record, the broken rule, and the record."""
+
+
+def change_columns(contract: Contract) -> dict[str, str]:
+    """Return the columns of ``silver.<t>_changes``: name -> type."""
+    return {column.name: column.type for column in contract.columns} | {
+        r.CLASS: "string",
+        r.POSITION: "string",
+        r.ROW: "bigint",
+        r.FILE: "string",
+        r.BATCH: "bigint",
+        r.KNOWN: "array<string>",
+        r.SOURCE_TIME: "timestamp",
+    }
+
+
+def good(rows: DataFrame) -> DataFrame:
+    """Keep the change rows without a problem, in the shape of ``silver.<t>_changes``."""
+    return rows.where(f"{PROBLEM} IS NULL").drop(PROBLEM, TEXT)
+
+
+def quarantined(rows: DataFrame, said: Mapping[str, str] | None = None) -> DataFrame:
+    """Keep the records with a problem, in the shape of ``silver.<t>_quarantine``.
+
+    Args:
+        rows: from :func:`frazil.silver.changes.change_rows`.
+        said: reason of a problem -> the text to write instead; a few entries.
+    """
+    reason = f"{PROBLEM}.reason"
+    if said:
+        cases = " ".join(f"WHEN {literal(short)} THEN {literal(whole)}" for short, whole in said.items())
+        reason = f"CASE {reason} {cases} ELSE {reason} END"
+    problem = (f"{PROBLEM}.rule AS rule", f"{reason} AS reason", f"{PROBLEM}.column AS {quote('column')}")
+    at = (r.FILE, r.ROW, r.POSITION, r.BATCH)
+    return rows.where(f"{PROBLEM} IS NOT NULL").selectExpr(*at, *problem, f"{TEXT} AS raw")
+
+
+_NO_BATCH = 0
+
+
+def rows_of_batches(rows: DataFrame, after: int, upto: int) -> DataFrame:
+    """Keep the rows of batches ``after < batch <= upto``; files of other batches are not opened.
+
+    Args:
+        rows: rows with ``_cdc_batch``.
+        after: the batch before the first one.
+        upto: the last batch.
+
+
+    The condition is a set of numbers. It includes 0, which no batch has, so that the set never has one element: Spark
+    passes sets to generated code by reference, so all batches share one compiled class.
+    """
+    return rows.where(_among(after, upto))
+
+
+def other_batches(rows: DataFrame, after: int, upto: int) -> DataFrame:
+    """Keep the rows of all other batches than :func:`batches`."""
+    return rows.where(f"NOT {_among(after, upto)}")
+
+
+def _among(after: int, upto: int) -> str:
+    return f"{r.BATCH} IN ({', '.join(map(str, (_NO_BATCH, *range(after + 1, upto + 1))))})"

@@ -15,7 +15,7 @@ from frazil.sources.handover.capture import compared_table, handover_captures, h
 from frazil.sources.handover.source import HandoverSource
 from frazil.sources.postgres.capture import postgres_captures, postgres_rows
 from frazil.sources.postgres.source import PostgresSource
-from frazil.sources.sharded.source import ShardCapture, ShardedSource, sharded_rows
+from frazil.sources.sharded import ShardCapture, ShardedSource, sharded_rows
 from frazil.sources.snapshot.capture import dumped_rows, snapshot_captures
 from frazil.sources.snapshot.source import SnapshotSource
 from frazil.spec.check.composed import changes_table, shard_tables

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pyarrow as pa
 
+from frazil.errors import SourceError
 from frazil.formats.csv.lines import UNREADABLE, CsvDialect, is_gzip, open_text
 from frazil.formats.csv.reader import CsvFile
 from frazil.formats.json.lines import JsonLinesFile, fields_in
@@ -301,3 +302,51 @@ def with_types(file: SourceFile, columns: Sequence[tuple[str, str]]) -> tuple[tu
         return tuple(columns)
     kinds = file_columns((field.name, (field.metadata or {}).get(TYPE_KEY, b"string").decode()) for field in fields)
     return kinds if [name for name, _ in kinds] == [name for name, _ in columns] else tuple(columns)
+
+
+NAMES: Final = "tables"
+"""Key of bronze's bookmark."""
+
+ALL: Final = "*"
+"""Value of ``table`` that takes the records of every table."""
+
+_SHOWN: Final = 5
+
+
+class SecondTableError(SourceError):
+    """The records of a source belong to several tables."""
+
+    code = "FZ215"
+    retryable = False
+
+    def __init__(self, table: str, names: list[str]) -> None:
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        super().__init__(
+            f"table {table!r}: its records are of several tables: {', '.join(names[:_SHOWN])}{more}; nothing was taken",
+            hint=f"declare the one that is meant: table: {names[0]}; or, if all are parts of one table: table: '{ALL}'",
+        )
+
+
+def known_names(table: Table, bronze: Mapping[str, Any], files: Iterable[NewFile]) -> dict[str, list[str]]:
+    """Return the table names in bronze's records and in new files.
+
+    Args:
+        table: the declaration.
+        bronze: bronze's bookmark; may be empty.
+        files: new files.
+
+    Returns:
+        Shard, or empty text -> the one name of its records. Shards without a name are left out.
+
+    Raises:
+        SecondTableError: records have different names, and the source does not declare ``table``.
+    """
+    names: dict[str, list[str]] = {variant: [*known] for variant, known in bronze.get(NAMES, {}).items()}
+    for file in files:
+        if file.tables:
+            found = names.setdefault(file.variant, [])
+            found += [name for name in file.tables if name not in found]
+    for found in names.values():
+        if len(found) > 1:
+            raise SecondTableError(table.name, found)
+    return names

@@ -19,8 +19,7 @@ from frazil.host import usable_cores
 from frazil.spark.gateway import java_class, settings_in_java
 from frazil.spark.jars import jars_for
 from frazil.spark.java import find_java, spark_java_home
-from frazil.spark.jvm import start_java
-from frazil.spark.launch import environment, own_interrupts
+from frazil.spark.jvm import environment, own_interrupts, start_java
 from frazil.spec import CATALOG, EmbeddedCatalog
 from frazil.spec.location import embedded_catalog
 

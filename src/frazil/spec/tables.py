@@ -1,15 +1,19 @@
-"""Namespace, name and role of every table and view of a declaration; no other module builds these names."""
+"""Namespace, name, role and owner of every table and view of a declaration; no other module builds these names.
+
+The name alone is not enough: users swap names and move namespaces, and two pipelines can share a catalog.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from frazil.errors import DeclarationError
 from frazil.spec.model.mart import Current
 from frazil.spec.model.pipeline import CATALOG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from frazil.spec.model.mart import Gold, History
     from frazil.spec.model.pipeline import Pipeline, Table
@@ -117,3 +121,51 @@ def lake_tables(pipeline: Pipeline) -> Iterator[LakeTable]:
         yield from (made.bronze, *made.computed, *made.views)
     for gold in pipeline.gold:
         yield gold_table(pipeline, gold)
+
+
+class OtherOwnerError(DeclarationError):
+    """A table of the lake belongs to another pipeline, another source table or another layer."""
+
+    code = "FZ108"
+
+    def __init__(self, name: str, owner: str, wanted: str) -> None:
+        self.name, self.owner, self.wanted = name, owner, wanted
+        super().__init__(
+            f"{name} belongs to {owner}, and the declaration wants it for {wanted}",
+            hint="give this pipeline namespaces or table names of its own; or, where the table is not needed any more, "
+            "remove it with frazil drop, run with the declaration that it belongs to",
+        )
+
+
+def role_of(bookmark: Mapping[str, Any]) -> Role | None:
+    """Return the role in a bookmark; for older bookmarks without one, infer it from other entries, else None."""
+    if "role" in bookmark:
+        role: Role = bookmark["role"]
+        return role
+    signs: dict[str, Role] = {"gold": "gold", "fields": "bronze", "since": "silver"}
+    return next((role for sign, role in signs.items() if sign in bookmark), None)
+
+
+def belongs(table: LakeTable, bookmark: Mapping[str, Any], *, pipeline: str) -> bool:
+    """Return whether a table of the lake is the declared one.
+
+    Args:
+        table: the table of the declaration.
+        bookmark: bookmark of its newest commit; empty for a table never written, which belongs to its first writer.
+        pipeline: name of the pipeline.
+
+    Returns:
+        False for a mart of another source table of the same pipeline, which can be rebuilt from this table's changes.
+        True otherwise.
+
+    Raises:
+        OtherOwnerError: the table belongs to another pipeline, has another role, or has another table's records.
+    """
+    if not bookmark:
+        return True
+    made_of, found = table.made_of, role_of(bookmark) or table.role
+    theirs, source = bookmark.get("pipeline", pipeline), bookmark.get("gold" if found == "gold" else "table", made_of)
+    if theirs == pipeline and found == table.role and (source == made_of or found == "mart"):
+        return bool(source == made_of)
+    owner = f"pipeline {theirs!r}, as the {found} of {source!r}"
+    raise OtherOwnerError(table.full_name, owner, f"the {table.role} of {made_of!r} of pipeline {pipeline!r}")

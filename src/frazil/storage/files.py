@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from frazil.spec.model.stores import Store
 
-
 _MAGIC: Final = "*?["
 _LEADS_OUT: Final = "a link that leads out of the declared folder"
 

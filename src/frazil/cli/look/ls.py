@@ -14,7 +14,7 @@ from frazil.spec.amount import sized
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frazil.serve.tables.listing import ListedTable
+    from frazil.serve.overview import ListedTable
 
 
 def ls(path: Where = Path(), *, as_json: AsJson = False, verbose: Verbose = False) -> None:

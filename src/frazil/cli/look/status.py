@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from frazil.api import Status
-    from frazil.runner.report.past_runs import OpenRun, PastFailure
+    from frazil.runner.past_runs import OpenRun, PastFailure
     from frazil.serve.lag import CaptureLag
     from frazil.serve.status import MadeStatus, TableStatus
 

@@ -11,7 +11,7 @@ from frazil import api
 from frazil.cli.console import err, error_exit, out, print_json
 from frazil.cli.notes import show_failures, show_notes
 from frazil.cli.options import AsJson, Select, Verbose, Where
-from frazil.plan.plan import explain
+from frazil.plan.explain import explain
 from frazil.spec.amount import counted
 
 if TYPE_CHECKING:

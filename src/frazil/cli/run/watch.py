@@ -21,7 +21,7 @@ from frazil.spec.amount import counted
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from frazil.runner.report.report import RunReport
+    from frazil.runner.report import RunReport
     from frazil.spec import Pipeline
 
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     Positions = NDArray[np.int64]
 
-
 UTF_8: Final = "utf-8"
 _READ_BYTES: Final = 1024 * 1024
 _AS_IT_IS: Final = "surrogateescape"

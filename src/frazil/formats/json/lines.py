@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from frazil.formats.records import OwnRecords
 
-
 ARRAY: Final = "one JSON array"
 PRETTY: Final = "JSON over several lines"
 SEVERAL: Final = "several objects on one line"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from frazil.runner.options import CaptureOptions, Listener, WatchOptions
-    from frazil.runner.report.report import GoldReport, RunReport, TableReport
+    from frazil.runner.report import GoldReport, RunReport, TableReport
     from frazil.serve.lag import CaptureLag
     from frazil.sources.capture import Landed
     from frazil.steps import Step

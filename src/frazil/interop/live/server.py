@@ -50,7 +50,7 @@ def served(
         ObserverError: prometheus-client is not installed.
     """
     try:
-        from frazil.interop.live.prometheus import metrics_text  # noqa: PLC0415 - imported only when it is wanted
+        from frazil.interop.metrics import metrics_text  # noqa: PLC0415 - imported only when it is wanted
     except ModuleNotFoundError as error:
         raise ObserverError(f"--metrics-port needs {error.name}", hint="pip install 'frazil[observe]'") from error
     progress, stop = LoopProgress(pipeline.pipeline), Event()

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from frazil.marts.fold_spec import FoldSpec
 
-
 BEGINS: Final = "_cdc_begins"
 """The least value of the first order column among the changes of a key."""
 INCOMPLETE: Final = "_cdc_incomplete"

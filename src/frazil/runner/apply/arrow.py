@@ -32,7 +32,7 @@ from frazil.marts.history import next_versions
 from frazil.marts.late import DELETE_ONLY, IS_LIVE, KINDS, LATE, RECOMPUTE, SUPERSEDED
 from frazil.older_spark import to_arrow
 from frazil.runner.apply.arrow_verdicts import find_target, find_tombstones, with_verdicts
-from frazil.runner.apply.delta import DeltaCounts, PositionDelta
+from frazil.runner.apply.mart_batch import DeltaCounts, PositionDelta
 from frazil.runner.batch.driver_batch import spark_frame
 from frazil.spec import Current, History
 

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from frazil.lake.commit import TableTransaction
     from frazil.marts.fold_spec import FoldSpec
     from frazil.plan.policy import Policy
-    from frazil.runner.apply.delta import DeltaCounts, PositionDelta
-    from frazil.runner.apply.mart_batch import BatchChanges, MartBatch
+    from frazil.runner.apply.mart_batch import BatchChanges, DeltaCounts, MartBatch, PositionDelta
     from frazil.spec import Current
 
 _FLAGS = ("is_current", "is_deleted")

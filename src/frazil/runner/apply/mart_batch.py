@@ -1,10 +1,11 @@
-"""Input of a backend: one batch and the mart that it is applied to."""
+"""What a backend takes and gives: one batch with the mart that it is applied to, and the delta of that mart."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 
 from frazil.bronze import record as r
 from frazil.lake.row_lookup import AT_FILE, AT_POS
@@ -13,7 +14,7 @@ from frazil.marts.bitemporal import known_times
 from frazil.marts.fold import fill_from
 from frazil.marts.fold_spec import EVENT_TIME, with_event_time
 from frazil.older_spark import to_arrow
-from frazil.silver.batches import other_batches, rows_of_batches
+from frazil.silver.changes import other_batches, rows_of_batches
 from frazil.spec import History
 from frazil.spec.sql.names import literal, quote
 
@@ -221,8 +222,8 @@ class BatchChanges:
         after, upto: bounds of the batches.
         driver_batch: the batch's rows if they are in the driver's memory; else None.
         find_deletes: returns the deletes of some keys with further columns, as
-            :func:`frazil.runner.batch.driver_lookup.find_deletes` does.
-        find_all: returns all changes of some keys, as :func:`frazil.runner.batch.driver_lookup.find_changes` does.
+            :func:`frazil.runner.batch.driver_batch.find_deletes` does.
+        find_all: returns all changes of some keys, as :func:`frazil.runner.batch.driver_batch.find_changes` does.
         cache: DataFrames that the marts of the table share.
         is_shared: several marts apply the batch.
     """
@@ -278,3 +279,94 @@ class BatchChanges:
         """Return the deletes of other batches that fulfil a SQL condition."""
         earlier = other_batches(self.all(spec), self.after, self.upto)
         return earlier.where(f"{r.CLASS} = '{r.DELETE}' AND {condition}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaCounts:
+    """Number of keys of a batch by verdict; ``late`` counts changes.
+
+    Attributes:
+        late, inserted, updated, deleted: as :class:`frazil.runner.report.MartReport` defines them.
+        recompute: keys whose rows are computed from all their changes.
+        replaced: keys that lose rows of the mart.
+        deletes_without_values: deleted keys whose delete came without the row's values.
+    """
+
+    late: int
+    recompute: int
+    replaced: int
+    inserted: int
+    updated: int
+    deleted: int
+    deletes_without_values: int
+
+    @classmethod
+    def of(cls, kinds: pa.Table, keys: str) -> Self:
+        """Return the counts from the number of keys of each kind.
+
+        Args:
+            kinds: the columns ``KINDS`` of :mod:`frazil.marts.late`, ``_cdc_late`` summed up, and
+            keys: the column with the number of keys.
+        """
+        of: Counter[str] = Counter()
+        for kind in kinds.to_pylist():
+            number, recompute, superseded = kind[keys], kind[late.RECOMPUTE], kind[late.SUPERSEDED]
+            is_there, lived = kind[late.IN_TARGET], kind[late.LIVED]
+            lives = lived if superseded else kind[late.IS_LIVE]  # late changes do not decide whether a key lives
+            without_values = not kind[late.IS_LIVE] and kind[late.DELETE_ONLY]
+            of["late"] += kind[late.LATE]
+            of["recompute"] += number * recompute
+            of["replaced"] += number * (recompute or (is_there and not superseded))
+            of["inserted"] += number * (lives and not lived)
+            of["updated"] += number * (lives and lived and not superseded)
+            of["deleted"] += number * (lived and not lives)
+            of["deletes_without_values"] += number * (without_values and is_there and not recompute)
+        return cls(**{field.name: of[field.name] for field in fields(cls)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionDelta:
+    """A delta in the driver's memory.
+
+    Attributes:
+        counts: counts of the keys by verdict.
+        rows: Arrow table of the new rows: the mart's columns and others.
+        positions: Arrow table of the positions of replaced rows, see :mod:`frazil.lake.commit`.
+        keys: Arrow table of their keys.
+    """
+
+    counts: DeltaCounts
+    rows: pa.Table
+    positions: pa.Table
+    keys: pa.Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyDelta:
+    """A delta that Spark computes while writing it.
+
+    Attributes:
+        counts: counts of the keys by verdict.
+        rows: the new rows, with the mart's columns.
+        keys: the keys of replaced rows, with ``_cdc_recompute``: see :func:`frazil.marts.late.replaced_sql`.
+    """
+
+    counts: DeltaCounts
+    rows: DataFrame
+    keys: DataFrame
+
+
+MartDelta: TypeAlias = PositionDelta | KeyDelta
+
+
+class ApplyBackend(Protocol):
+    """Computes the delta of one mart. It is called once per batch and mart, reads tables and writes none.
+
+    For the same batch all backends return the same counts, and deltas that lead to the same rows. A backend returns
+    None if its result would not be exact; :func:`frazil.runner.apply.spark.spark_delta` accepts every batch.
+    ``tests/marts/test_apply_backends.py`` compares all backends with the oracle.
+    """
+
+    def __call__(self, batch: MartBatch) -> MartDelta | None:
+        """Return the delta of a batch; None if another backend must compute it."""
+        ...

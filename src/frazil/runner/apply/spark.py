@@ -18,7 +18,7 @@ from frazil.marts.fold import NEWEST, VALUES, newest
 from frazil.marts.history import next_versions
 from frazil.marts.late import DELETE_ONLY, IS_LIVE, KINDS, LATE, RECOMPUTE, REPLACED, SUPERSEDED, verdict_sql
 from frazil.older_spark import to_arrow
-from frazil.runner.apply.delta import DeltaCounts, KeyDelta
+from frazil.runner.apply.mart_batch import DeltaCounts, KeyDelta
 from frazil.spec import Current, History
 from frazil.spec.sql.names import quote
 

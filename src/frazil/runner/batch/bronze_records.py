@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
 from frazil.older_spark import to_arrow
-from frazil.silver.batches import rows_of_batches
+from frazil.silver.changes import rows_of_batches
 from frazil.sources.ledger import LEDGER_FIELDS, Ledger
 from frazil.spec.sql.names import literal, quote
 

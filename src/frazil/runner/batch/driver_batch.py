@@ -1,11 +1,14 @@
-"""Rows in the driver's memory, and their conversion to DataFrames."""
+"""Rows in the driver's memory: their conversion to DataFrames, and rows of a table's lake tables found there."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -22,14 +25,23 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from frazil.bronze import record as r
+from frazil.catalog.conf import lake_address
+from frazil.errors import FrazilError
+from frazil.lake.refs import head
+from frazil.lake.row_lookup import find_rows
+from frazil.lake.table_files import TableFiles, table_files
 from frazil.older_spark import from_arrow
+from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType
+
+    from frazil.iceberg.snapshot import TableSnapshot
+    from frazil.runner.table_run import TableRun
 
 _SINGLE_PARTITION: Final = {
     # More records than any batch in the driver's memory has.
@@ -101,3 +113,108 @@ def _spark_type(kind: str) -> DataType:
         return _TYPES[kind]
     digits, scale = map(int, re.findall(r"\d+", kind))
     return DecimalType(digits, scale)
+
+
+UNREADABLE = (FrazilError, OSError, pa.ArrowException, ValueError, LookupError)
+"""Exceptions of a file that cannot be read or contradicts its table. Spark then reads the same file and reports the
+error."""
+
+
+def mart_files(context: TableRun, path: tuple[str, ...], *, is_own: bool = True) -> TableFiles | None:
+    """Return the files of a mart.
+
+    Args:
+        context: the table's part of the run.
+        path: the mart's table.
+        is_own: the mart belongs to the run's table, and the run's snapshot counts; if False, the newest snapshot does.
+
+    Returns:
+        The files; None for a mart above ``driver_scan_bytes`` or ``driver_scan_files``, or if only Spark can read them.
+
+    Raises:
+        UNREADABLE: an exception of :data:`UNREADABLE`.
+    """
+    at = context.head(path) if is_own else head(context.spark, quote(*path))
+    return None if at.size_bytes > context.policy.driver_scan_bytes else _files(context, path, at)
+
+
+def _files(context: TableRun, path: tuple[str, ...], at: TableSnapshot) -> TableFiles | None:
+    if at.snapshot_id is None or at.data_files + at.delete_files > context.policy.driver_scan_files:
+        return None
+    if at.snapshot_id not in context.files:
+        address = partial(lake_address, context.pipeline)
+        context.files[at.snapshot_id] = table_files(context.spark, quote(*path), at, address)
+    return context.files[at.snapshot_id]
+
+
+def find_in_mart(
+    context: TableRun, path: tuple[str, ...], values: pa.Table, also: Sequence[str] = (), flag: str | None = None
+) -> pa.Table | None:
+    """Return the rows of a mart, at the run's snapshot, that have one of some values.
+
+    Args:
+        context: the table's part of the run.
+        path: the mart's table.
+        values: values to find, as :func:`frazil.lake.row_lookup.find_rows` takes them.
+        also: further columns to return.
+        flag: a column that must be true.
+
+    Returns:
+        The rows as that function returns them; None also if a file cannot be read.
+    """
+    try:
+        files = mart_files(context, path)
+        return None if files is None else find_rows(files, values, also, flag)
+    except UNREADABLE:
+        return None
+
+
+def find_deletes(
+    context: TableRun, keys: pa.Table, also: Sequence[str], bounds: Mapping[str, pa.Scalar]
+) -> pa.Table | None:
+    """Return the deletes of some keys in silver, including those of the current batch.
+
+    Args:
+        context: the table's part of the run.
+        keys: keys to find, as :func:`frazil.lake.row_lookup.find_rows` takes them.
+        also: further columns to return.
+        bounds: column -> value; deletes below all of these values may be omitted.
+
+    Returns:
+        The columns of ``keys`` and ``also``; None if Spark must find them.
+    """
+    try:
+        files = _files(context, context.changes, context.head(context.changes))
+        if files is None:
+            return None
+        files = files.of_partition(r.CLASS, r.DELETE)
+        if bounds:
+            files = files.not_below(bounds)
+        if files.size_bytes > context.policy.driver_scan_bytes:
+            return None
+        rows = find_rows(files, keys, [*also, r.CLASS])
+    except UNREADABLE:
+        return None
+    # A file without a partition may have rows of both classes.
+    return None if rows is None else rows.filter(pc.equal(rows[r.CLASS], r.DELETE))
+
+
+def find_changes(context: TableRun, keys: pa.Table, also: Sequence[str]) -> pa.Table | None:
+    """Return all changes of some keys in silver, with further columns.
+
+    Args:
+        context: the table's part of the run.
+        keys: keys to find, as :func:`frazil.lake.row_lookup.find_rows` takes them.
+        also: further columns to return.
+
+    Returns:
+        The changes; None if Spark must find them, because silver is above ``driver_scan_bytes`` or the changes are more
+        than ``single_task_changes``.
+    """
+    try:
+        files = _files(context, context.changes, context.head(context.changes))
+        if files is None or files.size_bytes > context.policy.driver_scan_bytes:
+            return None
+        return find_rows(files, keys, also, most=context.policy.single_task_changes)
+    except UNREADABLE:
+        return None

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from frazil.runner.batch.batch_stats import Measures
+    from frazil.runner.batch.batch_stats import Measures, Newest
     from frazil.runner.batch.driver_batch import DriverBatch
-    from frazil.runner.batch.newest import Newest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

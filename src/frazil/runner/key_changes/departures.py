@@ -24,12 +24,12 @@ from frazil.marts.query import query_frames
 from frazil.older_spark import to_arrow
 from frazil.runner.batch.bronze_records import bronze_records
 from frazil.runner.batch.driver_batch import spark_frame
-from frazil.runner.batch.expressions import expressions_of
 from frazil.silver.changes import PROBLEM, TEXT, change_rows
+from frazil.silver.evolution import renamed_bookmark, renamed_records
 from frazil.silver.old_keys import AWAY, LEAVES, LEFT, MOVED, OWN, key_text
-from frazil.silver.renames import renamed_bookmark, renamed_records
 from frazil.sources.eras import ERAS, crosses_eras, without_era
 from frazil.sources.kinds import source_of
+from frazil.spark.expressions import expressions_of
 from frazil.spark.gateway import hold, release
 from frazil.spec.sql.names import literal, quote
 from frazil.steps import Normalize

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from frazil.bronze import record as r
 from frazil.lake.refs import is_missing
 from frazil.lake.row_lookup import count_matching_rows, find_rows
-from frazil.runner.batch.driver_lookup import UNREADABLE, mart_files
+from frazil.runner.batch.driver_batch import UNREADABLE, mart_files
 from frazil.spec import CATALOG
 from frazil.spec.sql.references import mart_named, referenced_fields
 

@@ -15,10 +15,10 @@ from frazil.errors import ContractError
 from frazil.older_spark import to_arrow
 from frazil.runner.batch.bronze_records import bronze_records
 from frazil.runner.batch.driver_batch import spark_frame
-from frazil.runner.batch.expressions import expressions_of
-from frazil.silver.renames import renamed_records
+from frazil.silver.evolution import renamed_records
 from frazil.sources.base import SNAPSHOT, is_snapshot
 from frazil.sources.kinds import source_of
+from frazil.spark.expressions import expressions_of
 from frazil.spec.amount import counted
 from frazil.spec.sql.names import literal, quote
 

@@ -10,7 +10,7 @@ from frazil.failpoints import failpoint
 from frazil.lake.tables import alter
 from frazil.marts.layout import live_columns, mart_layout
 from frazil.runner.steps.normalize import note_declared
-from frazil.runner.steps.turns import declared_bookmark
+from frazil.runner.table_run import declared_bookmark
 from frazil.silver.contract import declared_mart, settings
 from frazil.spec import Current
 from frazil.spec.sql.names import quote

@@ -18,17 +18,16 @@ from frazil.marts.fold_spec import EVENT_TIME, with_event_time
 from frazil.marts.layout import fold_spec
 from frazil.plan.layout import bronze_layout
 from frazil.runner.batch.bronze_records import bronze_records
-from frazil.runner.batch.expressions import expressions_of
 from frazil.runner.key_changes.moves import tells_old_keys
-from frazil.runner.limits.snapshot_limit import place_sql
+from frazil.runner.limits.batch_limits import place_sql
 from frazil.runner.steps.truncates import known_truncates, truncate_bookmark
 from frazil.silver.baseline import BASELINE, Baseline, baseline_of, is_before, is_before_sql
 from frazil.silver.cast import exact
-from frazil.silver.changes import PROBLEM, change_rows
-from frazil.silver.quarantine import good
-from frazil.silver.renames import renamed_bookmark, renamed_records
+from frazil.silver.changes import PROBLEM, change_rows, good
+from frazil.silver.evolution import renamed_bookmark, renamed_records
 from frazil.silver.unsequenced import lacks_sequence
 from frazil.sources.kinds import source_of
+from frazil.spark.expressions import expressions_of
 from frazil.spark.gateway import hold, release
 from frazil.spec.sql.names import literal, quote
 from frazil.steps import Normalize

@@ -17,16 +17,15 @@ from frazil.lake.commit import TableTransaction
 from frazil.lake.refs import head, is_ancestor
 from frazil.lake.tables import ensure, replace_table, table_fits
 from frazil.older_spark import from_arrow, to_arrow
-from frazil.plan.identity import belongs
 from frazil.plan.layout import TableLayout
 from frazil.plan.policy import DEFAULT_POLICY
-from frazil.silver.batches import rows_of_batches
-from frazil.spark.expression import SqlError, user_sql
+from frazil.silver.changes import rows_of_batches
+from frazil.spark.expressions import SqlError, user_sql
 from frazil.spec import CATALOG
 from frazil.spec.contract import repeated
 from frazil.spec.sql.names import backslashes, quote
 from frazil.spec.sql.sql import grouped
-from frazil.spec.tables import gold_table, source_tables
+from frazil.spec.tables import belongs, gold_table, source_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from frazil.errors import FrazilError
     from frazil.iceberg.snapshot import TableSnapshot
     from frazil.plan.policy import Policy
-    from frazil.runner.report.report import GoldReport
+    from frazil.runner.report import GoldReport
     from frazil.spec import Gold, Pipeline, Table
     from frazil.steps import RefreshGold
 

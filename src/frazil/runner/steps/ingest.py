@@ -28,7 +28,7 @@ from frazil.silver.baseline import kept_baseline
 from frazil.silver.evolution import later_fields
 from frazil.sources.eras import ERAS, follow, moves_told
 from frazil.sources.kinds import source_of
-from frazil.sources.mixed_tables import NAMES, known_names
+from frazil.sources.record_files import NAMES, known_names
 from frazil.spark.gateway import is_local
 from frazil.spec.amount import counted, sized
 from frazil.spec.pii import declared_pii
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from frazil.plan.policy import Policy, Reader
     from frazil.runner.batch.erased import ErasedKeys
-    from frazil.runner.report.report import TableReport
+    from frazil.runner.report import TableReport
     from frazil.runner.table_run import TableRun
     from frazil.sources.base import NewFile
     from frazil.steps import Ingest

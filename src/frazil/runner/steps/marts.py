@@ -11,10 +11,13 @@ from frazil.failpoints import failpoint
 from frazil.lake.commit import takes_row_deltas
 from frazil.lake.row_lookup import AT_FILE, AT_POS
 from frazil.lake.tables import ensure, replace_table, table_fits
-from frazil.marts.fold_spec import with_event_time
+from frazil.marts.fold_spec import columns_of, same, with_event_time
+from frazil.marts.late import replaced_sql
 from frazil.marts.layout import fold_spec, mart_layout
+from frazil.marts.query import query_frames
 from frazil.plan.layout import mart_table_layout
-from frazil.plan.policy import MartStats, choose_strategy
+from frazil.plan.policy import MartStats, choose_strategy, spark_strategy
+from frazil.runner.apply.arrow import arrow_delta
 from frazil.runner.apply.left_rows import (
     count_late,
     count_whole,
@@ -24,21 +27,22 @@ from frazil.runner.apply.left_rows import (
     left_whole,
     whole_rows,
 )
-from frazil.runner.apply.mart_batch import BatchChanges, MartBatch, MartTarget
-from frazil.runner.apply.write import apply_batch
-from frazil.runner.batch.batch_stats import batch_stats, measure
-from frazil.runner.batch.driver_lookup import find_changes, find_deletes, find_in_mart
-from frazil.runner.batch.newest import Newest, measure_newest
-from frazil.runner.report.report import MartReport
+from frazil.runner.apply.mart_batch import BatchChanges, MartBatch, MartTarget, PositionDelta
+from frazil.runner.apply.spark import spark_delta
+from frazil.runner.batch.batch_stats import Newest, batch_stats, measure, measure_newest
+from frazil.runner.batch.driver_batch import find_changes, find_deletes, find_in_mart
+from frazil.runner.compact import compact_mart
+from frazil.runner.report import MartReport
 from frazil.runner.steps.alter import keep_live_view, note_layout
-from frazil.runner.steps.turns import declared_bookmark
-from frazil.runner.upkeep.compact import compact_mart
-from frazil.silver.batches import rows_of_batches
+from frazil.runner.table_run import declared_bookmark
+from frazil.silver.changes import rows_of_batches
 from frazil.silver.contract import declared_mart, settings
-from frazil.spec import Current
+from frazil.spec import Current, History
 from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame
 
     from frazil.iceberg.snapshot import TableSnapshot
@@ -46,13 +50,12 @@ if TYPE_CHECKING:
     from frazil.marts.fold_spec import FoldSpec
     from frazil.plan.layout import TableLayout
     from frazil.plan.policy import Strategy
-    from frazil.runner.apply.delta import PositionDelta
+    from frazil.runner.apply.mart_batch import DeltaCounts, KeyDelta
     from frazil.runner.batch.batch_stats import BatchStats
     from frazil.runner.batch.step_results import Normalized
-    from frazil.runner.limits.table_rules import TableRules
+    from frazil.runner.limits.rules import TableRules
     from frazil.runner.table_run import TableRun
     from frazil.silver.contract import Contract
-    from frazil.spec import History
     from frazil.steps import UpdateMart
 
 
@@ -287,3 +290,77 @@ def _write_whole(
     all_newer = update.stats is not None and update.stats.all_newer
     if before is not None and base.batch < report.batch and not all_newer:
         report.late = count_late(update.changes, update.spec, after=base.batch)
+
+
+def apply_batch(
+    batch: MartBatch, transaction: TableTransaction, strategy: Strategy, judge: Callable[[PositionDelta], None]
+) -> tuple[Strategy, DeltaCounts]:
+    """Write the changes of a batch to a mart; return the actual strategy and the counts.
+
+    If Arrow cannot compute a row delta, Spark's strategy for this batch size is used. An overwrite that replaces no
+    rows becomes ``delete_append``. A ``delete_append`` becomes an overwrite if the table does not accept row deletes.
+
+    Args:
+        batch: the batch and the mart.
+        transaction: an open transaction on the mart's table.
+        strategy: ``row_delta``, ``delete_append`` or ``overwrite``.
+        judge: called with a row delta before it is written; an exception stops the batch.
+    """
+    delta: PositionDelta | KeyDelta | None = None
+    if strategy == "row_delta":
+        delta = arrow_delta(batch)
+        strategy = spark_strategy(batch.stats.changes, batch.target.rows, batch.policy)
+    if delta is None:
+        delta = spark_delta(batch)
+    counts = delta.counts
+    if isinstance(delta, PositionDelta):
+        judge(delta)
+        failpoint("mart.before_rows")
+        _note(transaction, "row_delta", counts)
+        transaction.row_delta(delta.rows, delta.positions)
+        return "row_delta", counts
+    if counts.replaced and (strategy == "overwrite" or not transaction.takes_deletes):
+        failpoint("mart.before_rows")
+        _note(transaction, "overwrite", counts)
+        transaction.replace(kept_rows(batch, delta).unionByName(delta.rows))
+        return "overwrite", counts
+    if counts.replaced:
+        # Another mart of the same session may be updated at the same time.
+        view = f"frazil_keys_{batch.target.name}"
+        delta.keys.createOrReplaceTempView(quote(view))
+        transaction.delete(_condition(batch, counts, view))
+    failpoint("mart.before_rows")
+    _note(transaction, "delete_append", counts)
+    transaction.append(delta.rows)
+    return "delete_append", counts
+
+
+def _note(transaction: TableTransaction, strategy: Strategy, counts: DeltaCounts) -> None:
+    transaction.note(
+        strategy=strategy,
+        inserted=counts.inserted,
+        updated=counts.updated,
+        deleted=counts.deleted,
+        late=counts.late,
+    )
+
+
+def kept_rows(batch: MartBatch, delta: KeyDelta) -> DataFrame:
+    """Return the rows of the mart that the batch does not replace."""
+    return query_frames(
+        f"""
+        SELECT /*+ BROADCAST(k) */ {columns_of(delta.rows.columns, "t")} FROM frazil_target AS t
+        LEFT ANTI JOIN frazil_keys AS k ON {same(batch.spec.keys, "t", "k")} AND {replaced_sql(batch.mart)}""",
+        frazil_target=batch.target.table,
+        frazil_keys=delta.keys,
+    )
+
+
+def _condition(batch: MartBatch, counts: DeltaCounts, view: str) -> str:
+    """Return an SQL condition for the mart's rows ``t`` that the batch replaces; a view has the keys."""
+    among = (
+        f"EXISTS (SELECT /*+ BROADCAST(k) */ 1 FROM {quote(view)} AS k "
+        f"WHERE {same(batch.spec.keys, 't', 'k')} AND {replaced_sql(batch.mart)})"
+    )
+    # The open versions are a separate partition, so only that is read.
+    return f"t.is_current AND {among}" if isinstance(batch.mart, History) and not counts.recompute else among

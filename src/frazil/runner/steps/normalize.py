@@ -18,33 +18,38 @@ from frazil.failpoints import failpoint
 from frazil.lake.tables import ensure, replace_table, table_fits
 from frazil.older_spark import nullable, to_arrow
 from frazil.plan.layout import changes_layout, quarantine_layout
-from frazil.runner.batch.batch_stats import Measures, measure_sql
+from frazil.runner.batch.batch_stats import Measures, measure_sql, newest_in, newest_sql
 from frazil.runner.batch.bronze_records import IS_RECORD, bronze_records, columns_since
 from frazil.runner.batch.driver_batch import DriverBatch, spark_frame, spark_types
-from frazil.runner.batch.expressions import expressions_of, reasons
-from frazil.runner.batch.newest import newest_in, newest_sql
 from frazil.runner.batch.step_results import Normalized
 from frazil.runner.key_changes.departures import DEPARTED
 from frazil.runner.key_changes.moves import last_move_bookmark
-from frazil.runner.limits import late_limit
-from frazil.runner.limits.bad_records import bad_by_batch, check_limits, corrected_places, write_quarantine
-from frazil.runner.limits.late_limit import count_behind, is_limited, known_newest, passes, verify_not_late
+from frazil.runner.limits import batch_limits
+from frazil.runner.limits.batch_limits import (
+    bad_by_batch,
+    check_limits,
+    corrected_places,
+    count_behind,
+    is_limited,
+    known_newest,
+    passes,
+    verify_not_late,
+    write_quarantine,
+)
 from frazil.runner.limits.load_keys import verify_load_keys
 from frazil.runner.limits.lost_values import digits_cut, fields_left_out, missing_field_error
 from frazil.runner.limits.rules import Watched
 from frazil.runner.steps.baseline import baseline_changes, with_baseline
 from frazil.runner.steps.plain_batch import plain_batch
 from frazil.runner.steps.truncates import Beside, Spread, known_truncates, spread_truncates, truncate_bookmark
-from frazil.runner.steps.turns import declared_bookmark
+from frazil.runner.table_run import declared_bookmark
 from frazil.silver import unsequenced
 from frazil.silver.baseline import baseline_of, came_too_late, kept_baseline
-from frazil.silver.batches import rows_of_batches
-from frazil.silver.changes import FAILS, PROBLEM, change_rows
+from frazil.silver.changes import FAILS, PROBLEM, change_columns, change_rows, rows_of_batches
 from frazil.silver.contract import LAWS, Contract, MissingFieldError, declared, settings, settle
-from frazil.silver.evolution import Evolved, evolved
-from frazil.silver.quarantine import change_columns
-from frazil.silver.renames import renamed_bookmark, renamed_records
+from frazil.silver.evolution import Evolved, evolved, renamed_bookmark, renamed_records
 from frazil.sources.kinds import source_of
+from frazil.spark.expressions import expressions_of, reasons
 from frazil.spec.sql.names import literal, quote
 
 if TYPE_CHECKING:
@@ -59,7 +64,6 @@ if TYPE_CHECKING:
     from frazil.runner.steps.plain_batch import PlainBatch
     from frazil.runner.table_run import TableRun
     from frazil.steps import Normalize
-
 
 _OP_AND_ONE = 2
 """With at most this number of fields, the files probably could not be parsed."""
@@ -412,7 +416,7 @@ def _bookmark(
         **_bronze_made_by(step, base, bronze),
         **_evolved(context).in_bookmark(),
         **kept,
-        **late_limit.late_bookmark(context, step, base.bookmark),
+        **batch_limits.late_bookmark(context, step, base.bookmark),
         **{name: value for name, value in base.bookmark.items() if name in {unsequenced.POSITION, DEPARTED}},
     )
 

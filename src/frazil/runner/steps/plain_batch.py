@@ -22,18 +22,17 @@ from frazil.host import usable_cores
 from frazil.lake.commit import takes_row_deltas
 from frazil.lake.table_files import local_data_files
 from frazil.older_spark import to_arrow
+from frazil.runner.batch.batch_stats import Newest, newest_of
 from frazil.runner.batch.bronze_records import columns_since
 from frazil.runner.batch.driver_batch import spark_frame, spark_types
-from frazil.runner.batch.expressions import is_kept
-from frazil.runner.batch.newest import Newest, newest_of
 from frazil.runner.key_changes.moves import NO_MOVE, last_move
-from frazil.runner.limits.late_limit import count_behind, is_limited, known_newest
+from frazil.runner.limits.batch_limits import count_behind, is_limited, known_newest
 from frazil.runner.steps.truncates import Horizon, known_truncates
 from frazil.silver import unsequenced
-from frazil.silver.arrow.plain_changes import PlainChanges
+from frazil.silver.arrow import PlainChanges
 from frazil.silver.baseline import baseline_of
 from frazil.sources.kinds import source_of
-from frazil.spark.expression import VALUE
+from frazil.spark.expressions import VALUE, is_kept
 from frazil.spark.gateway import is_local
 from frazil.spec.sql.names import quote
 

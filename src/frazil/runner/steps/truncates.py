@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from frazil.bronze import record as r
-from frazil.runner.batch.newest import Newest, number_of
+from frazil.runner.batch.batch_stats import Newest, number_of
 from frazil.runner.key_changes import departures
 from frazil.runner.key_changes.moves import (
     NO_MOVE,
@@ -30,7 +30,7 @@ from frazil.runner.key_changes.moves import (
     place_of_row,
     stretches,
 )
-from frazil.runner.limits.snapshot_limit import place_sql, verify_snapshots
+from frazil.runner.limits.batch_limits import place_sql, verify_snapshots
 from frazil.silver.changes import PROBLEM, TEXT
 from frazil.silver.old_keys import AWAY, LEAVES, MOVED
 from frazil.spec.sql.names import literal, quote

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import duckdb
 
 from frazil.audit.certificates import CertificateStore, certificate_key
-from frazil.audit.change_hash import ChangeHash, change_hashes
-from frazil.audit.file_hashes import file_hashes, read_table_history, snapshot_files
+from frazil.audit.hashes import ChangeHash, change_hashes, file_hashes, read_table_history, snapshot_files
 from frazil.catalog.catalogs import NoLakeError
 from frazil.errors import FrazilError
 from frazil.iceberg.metadata import NotOnThisMachineError
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from frazil.audit.certificates import Certificate
-    from frazil.audit.file_hashes import TableHistory
+    from frazil.audit.hashes import TableHistory
     from frazil.catalog.catalogs import Located
     from frazil.serve.check.check import CheckListener
     from frazil.spec import Pipeline

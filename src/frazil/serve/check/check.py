@@ -19,8 +19,7 @@ from frazil.serve.check.files import file_steps
 from frazil.serve.check.finding import Finding, Proof
 from frazil.serve.check.marts import mart_steps
 from frazil.serve.tables.layers import layers, verify_foreign, verify_gold
-from frazil.serve.tables.manifests import verify_data_files
-from frazil.serve.tables.tables import read_snapshot, tables
+from frazil.serve.tables.tables import read_snapshot, tables, verify_data_files
 from frazil.spec.sql.select import selected
 from frazil.spec.tables import gold_table, source_tables
 from frazil.storage.store_client import ObjectStoreError

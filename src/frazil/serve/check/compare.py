@@ -13,15 +13,13 @@ from frazil.catalog.trouble import translated
 from frazil.duck.database import connect
 from frazil.errors import DeclarationError
 from frazil.formats.records import safe_name
-from frazil.runner.report.past_runs import standing
-from frazil.serve.check.dump import dump_rows
+from frazil.runner.past_runs import standing
+from frazil.serve.check.dump import bucket_of, comparison_form, digest_of, dump_rows, row_text_sql
 from frazil.serve.check.explain import FOREIGN, IN_FLIGHT, LOST, QUARANTINED, UNKNOWN, Explanation
 from frazil.serve.check.finding import Finding
 from frazil.serve.check.marts import living_rows_sql
-from frazil.serve.check.same_text import bucket_of, comparison_form, digest_of, row_text_sql
 from frazil.serve.tables.layers import layers
-from frazil.serve.tables.manifests import verify_data_files
-from frazil.serve.tables.tables import tables
+from frazil.serve.tables.tables import tables, verify_data_files
 from frazil.sources.capture import Reloads
 from frazil.sources.comparison import SEPARATOR, SUM_DIGITS, Compared
 from frazil.sources.kinds import captures_of, rows_at_source

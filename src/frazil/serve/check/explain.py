@@ -15,10 +15,10 @@ from frazil.bronze.read import Batch, records
 from frazil.duck.sql import duck_literal, identifier
 from frazil.errors import HistoryChangedError
 from frazil.host import spill_folder
+from frazil.serve.check.dump import bucket_of, digest_of, for_people, row_text_sql, typed_sql
 from frazil.serve.check.finding import Difference
 from frazil.serve.check.fold import mart_columns_sql, ties, wanted, with_values
 from frazil.serve.check.marts import living_rows_sql
-from frazil.serve.check.same_text import bucket_of, digest_of, for_people, row_text_sql, typed_sql
 from frazil.serve.tables.state import scan_ledger
 from frazil.silver.contract import LAWS, declared_mart
 from frazil.sources.comparison import BUCKET_DIGITS

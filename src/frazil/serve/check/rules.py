@@ -13,11 +13,9 @@ from frazil.duck.database import connect
 from frazil.duck.sql import duck_literal, identifier
 from frazil.errors import ContractError
 from frazil.serve.check.marts import known_rows, living_rows_sql
-from frazil.serve.check.table_rules import TableLook
-from frazil.serve.history_rules import OF_VERSIONS, unique_versions
+from frazil.serve.check.table_rules import OF_VERSIONS, TableLook, unique_versions
 from frazil.serve.tables.layers import layers
-from frazil.serve.tables.manifests import verify_data_files
-from frazil.serve.tables.tables import tables
+from frazil.serve.tables.tables import tables, verify_data_files
 from frazil.silver.rules import breaks, row_rules
 from frazil.spec import Current, History
 from frazil.spec.model.rule import TABLE_RULES

@@ -14,8 +14,7 @@ from frazil.plan.alterations import AlteredTableError, altered_tables, said_of
 from frazil.plan.layout import BRONZE
 from frazil.serve.tables.tables import read_snapshot
 from frazil.silver.contract import settle
-from frazil.silver.evolution import evolved
-from frazil.silver.renames import renamed_bookmark
+from frazil.silver.evolution import evolved, renamed_bookmark
 from frazil.spec.amount import counted
 from frazil.spec.tables import source_tables
 from frazil.storage.store_client import ObjectStoreError

@@ -26,8 +26,7 @@ from frazil.plan.state import (
     with_altered,
     with_fold,
 )
-from frazil.serve.tables.manifests import verify_manifests
-from frazil.serve.tables.tables import read_snapshot, tables
+from frazil.serve.tables.tables import read_snapshot, tables, verify_manifests
 from frazil.sources.base import SourceDelta
 from frazil.sources.kinds import source_of
 from frazil.sources.ledger import LEDGER_FIELDS, Ledger

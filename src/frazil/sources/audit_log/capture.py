@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow.parquet as pq
 
 from frazil.errors import HistoryChangedError, SetupError, SourceError
-from frazil.sources.audit_log.landing import FILE_RECORDS, Bookmark, Writer, bookmark_path, turn_of
-from frazil.sources.audit_log.unlanded import UnlandedRecords, log_name
+from frazil.sources.audit_log.database import UnlandedRecords, log_name
+from frazil.sources.audit_log.source import FILE_RECORDS, Bookmark, Writer, bookmark_path, turn_of
 from frazil.sources.capture import Lag, Landed, Looked, try_lock
 from frazil.sources.landed_files import forget_lost
 from frazil.spec.location import expand

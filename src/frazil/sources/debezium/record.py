@@ -12,8 +12,7 @@ from frazil.formats.json.text import NoObjectError, Pairs, parsed, text_of
 from frazil.formats.records import safe_name
 from frazil.sources.before_images import BEFORE_IMAGE
 from frazil.sources.debezium.encodings import Field, NoValueError, described, encoded, is_unavailable
-from frazil.sources.debezium.flat import operation_of, source_block, with_key
-from frazil.sources.debezium.forms import check_form, is_no_change
+from frazil.sources.debezium.forms import check_form, is_no_change, operation_of, source_block, with_key
 from frazil.sources.debezium.place import (
     BEFORE_CHANGES,
     after_read,
@@ -25,7 +24,7 @@ from frazil.sources.debezium.place import (
     stream_of,
 )
 from frazil.sources.eras import place_in_era
-from frazil.sources.mixed_tables import ALL
+from frazil.sources.record_files import ALL
 from frazil.spec.model.kinds.debezium import BEFORE, OP, POSITION, TIME
 from frazil.spec.sql.names import literal
 

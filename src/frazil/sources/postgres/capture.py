@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Final
 from frazil.errors import DeclarationError
 from frazil.sources.base import stored_path
 from frazil.sources.postgres.errors import require_driver, translate_server_errors
-from frazil.sources.postgres.landed.landing import Landing, newest_era
-from frazil.sources.postgres.landed.lost import landed_of, lost_landing
+from frazil.sources.postgres.landed.landing import Landing, landed_of, lost_landing, newest_era
 from frazil.spec.location import locate
 from frazil.spec.secrets import redacted, resolve
 from frazil.storage.base import UnknownStoreError

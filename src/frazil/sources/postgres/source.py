@@ -16,8 +16,7 @@ from frazil.formats.parquet_file import ParquetFile, opened
 from frazil.formats.records import Changed, NotErased, equals
 from frazil.sources.base import PlainMeaning, RecordMeaning, SourceFile, change_position, snapshot_position
 from frazil.sources.capture import reveal
-from frazil.sources.postgres.landed.landing import LOAD, RELOAD, RESTART, Landing
-from frazil.sources.postgres.landed.lost import landed_of, lost_landing, verify_files
+from frazil.sources.postgres.landed.landing import LOAD, RELOAD, RESTART, Landing, landed_of, lost_landing, verify_files
 from frazil.sources.record_files import PARQUET, RecordFiles, with_types
 from frazil.spec.location import locate
 from frazil.spec.model.kinds.postgres import COMMITTED_AT, ERASED, OLD, OP, POSITION, UNCHANGED

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from frazil.errors import ContractError, SourceError
 from frazil.failpoints import failpoint
 from frazil.sources.capture import TYPE_KEY, Landed, Looked, land_file, try_lock, verify_deletes
+from frazil.sources.comparison import typed_key
 from frazil.sources.landed_files import note_landed
 from frazil.sources.postgres.errors import require_driver
 from frazil.sources.snapshot.dumps import (
@@ -27,7 +28,6 @@ from frazil.sources.snapshot.dumps import (
     landing_folder,
 )
 from frazil.sources.snapshot.source import AFTER
-from frazil.sources.typed_text import typed_key
 from frazil.spec.amount import counted
 from frazil.spec.model.kinds.snapshot import OP, SNAPSHOT, TAKEN_AT
 from frazil.spec.secrets import redacted

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from frazil.spec.load.problem import Path
     from frazil.spec.model.pipeline import Pipeline
 
-
 __all__ = ["Problem", "check_declaration", "problems"]
 
 NAME: Final = re.compile(r"[a-z0-9_]{1,128}")

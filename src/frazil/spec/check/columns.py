@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from frazil.spec.model.mart import Mart
     from frazil.spec.model.pipeline import Table
 
-
 _LONGEST_NAME: Final = 255
 
 

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-
 _SCHEMA: Final = ".frazil.schema.json"
 _SCHEMA_LINE: Final = f"# yaml-language-server: $schema=./{_SCHEMA}\n"
 """Line that points editors to the schema beside the declaration, so that it works offline and in any clone."""

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from frazil.spec.model.evolution import OnChange
 
-
 SIMPLE: Final = (
     "boolean",
     "int",

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from frazil.spec.model.pipeline import Pipeline, Table
 
-
 _NOT: Final = "!"
 
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from frazil.spec.sql.functions import Call
 
-
 MART: Final = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
 """A mart in gold's SQL: ``{{ name }}``."""
 

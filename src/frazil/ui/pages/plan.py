@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil import api
-from frazil.plan.plan import explain
+from frazil.plan.explain import explain
 from frazil.steps import Ingest, Normalize, RefreshGold, UpdateMart
 from frazil.ui.page import Page
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil import api
-from frazil.ui.draw.time_axis import WIDTH, time_axis
+from frazil.ui.draw.scale import WIDTH, time_axis
 from frazil.ui.page import Page
 
 if TYPE_CHECKING:

@@ -6,9 +6,8 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from frazil.sources.capture import Looked
-from frazil.sources.postgres.database.keys import unwatched_key
 from frazil.sources.postgres.database.rules import Rules
-from frazil.sources.postgres.database.server import Server
+from frazil.sources.postgres.database.server import Server, unwatched_key
 from frazil.sources.postgres.errors import ServerSetupError
 from frazil.spec.amount import counted, sized
 

@@ -9,9 +9,8 @@ import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from frazil.sources.postgres.database.keys import missing_key, repeated_key
 from frazil.sources.postgres.database.known import Known, KnownColumn, table_difference
-from frazil.sources.postgres.database.server import end_of_timeline
+from frazil.sources.postgres.database.server import end_of_timeline, missing_key, repeated_key
 from frazil.sources.postgres.errors import ColumnRenamedError, ServerSetupError, SlotLostError, TableReplacedError
 from frazil.sources.postgres.landed.files import check_columns
 from frazil.sources.postgres.landed.landing import lsn_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from frazil.bronze import record as r
 from frazil.failpoints import failpoint
 from frazil.lake.merge_files import choose_merge, merge_files
-from frazil.runner.batch.driver_lookup import UNREADABLE, mart_files
+from frazil.runner.batch.driver_batch import UNREADABLE, mart_files
 from frazil.spark.gateway import call
 from frazil.spec.sql.names import literal, quote
 

@@ -16,11 +16,11 @@ from dataclasses import asdict
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from frazil.audit.certify import Certifying
+from frazil.audit.certificates import Certifying
 from frazil.audit.run_files import write_run_file
 from frazil.catalog.lock import lock
 from frazil.errors import BusyError, FrazilError
-from frazil.runner.report.past_runs import FACET, standing
+from frazil.runner.past_runs import FACET, standing
 from frazil.runner.run_report import fill_report, report_of
 from frazil.spec.location import locate, warehouse
 from frazil.spec.secrets import redacted
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from frazil.errors import Failure
     from frazil.plan.plan import Plan
-    from frazil.runner.report.report import RunReport, TableReport
+    from frazil.runner.report import RunReport, TableReport
     from frazil.spec import Pipeline
     from frazil.spec.tables import LakeTable
     from frazil.steps import Step

@@ -1,1 +1,0 @@
-"""Commands on an existing lake: cut, rollback, drop, corrected records."""

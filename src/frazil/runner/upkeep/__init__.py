@@ -1,1 +1,0 @@
-"""Maintain tables, after a run or on demand: compact, expire snapshots, remove orphan files."""

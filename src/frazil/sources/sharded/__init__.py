@@ -1,1 +1,0 @@
-"""A table whose rows are spread over several sources of one kind."""
