@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 import sqlglot
+import yaml
 from pyspark.sql import SparkSession
 from tests.docs.follow import NOT_RUN, Reader
 from tests.docs.page import LANGUAGES, MARKS, Block, Code, Command, Written, blocks, matches, steps
@@ -90,7 +91,9 @@ def test_python_is_python(block: Block) -> None:
 @pytest.mark.parametrize("block", of("yaml"))
 def test_yaml_is_a_declaration_or_a_part_of_one(block: Block) -> None:
     """What a reader writes or is shown meets the commands; ``tests/spec/test_declaration_docs.py`` tries the parts."""
-    if not block.mark:
+    if block.mark == "fragment":
+        assert [*yaml.safe_load_all(block.text)]
+    elif not block.mark:
         data = read_document(block.text).data
         assert isinstance(data, dict)
         assert {"pipeline", "tables"} <= data.keys() or block in PARTS
