@@ -163,7 +163,7 @@ SQL_MODULES = {
     "sources/snapshot/capture.py",
 }
 """Modules that write SQL for Spark, and ``catalog/catalogs.py`` for a catalog's database."""
-DUCKDB_MODULES = {"duck/taken_files.py", "audit/hashes.py", "duck/database.py"}
+DUCKDB_MODULES = {"duck/database.py", "audit/hashes.py"}
 """Modules that write SQL for DuckDB, as those of ``serve`` do: ``duck/sql.py`` quotes its names and texts."""
 
 

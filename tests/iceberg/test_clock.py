@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import frazil
-from frazil.iceberg import clock
+from frazil.iceberg import snapshot
 from frazil.iceberg.snapshot import TableSnapshot
 from frazil.recover.catalog import repair_catalog
 from frazil.serve.check.check import check
@@ -25,7 +25,7 @@ def test_a_clock_that_is_behind_the_lake_s_commits_stops_a_run(
     shop.run()
     shop.land("20260111-000000.csv", "U,1,2026-01-11 00:00:00,second")
     behind = [timedelta(minutes=5)]
-    monkeypatch.setattr(clock, "time_here", lambda: datetime.now(UTC) - behind[0])
+    monkeypatch.setattr(snapshot, "time_here", lambda: datetime.now(UTC) - behind[0])
 
     with pytest.raises(frazil.RunFailedError) as refused:
         frazil.run(shop.pipeline, spark=shop.session, rebuild=how == "rebuild")
@@ -33,7 +33,12 @@ def test_a_clock_that_is_behind_the_lake_s_commits_stops_a_run(
     shop.run()
 
     [error] = refused.value.errors
-    assert (type(error), error.code, error.retryable, refused.value.exit_code) == (clock.ClockError, "FZ311", True, 4)
+    assert (type(error), error.code, error.retryable, refused.value.exit_code) == (
+        snapshot.ClockError,
+        "FZ311",
+        True,
+        4,
+    )
     assert [row["note"] for row in shop.session.table("lake.marts.orders").select("note").collect()] == ["second"]
 
 
@@ -43,7 +48,7 @@ def test_what_a_clock_ahead_has_written_is_repaired_by_doctor(shop: Shop, monkey
     shop.run()
     shop.land("20260111-000000.csv", "U,1,2026-01-11 00:00:00,second")
     now = datetime.now(UTC) - timedelta(hours=1)
-    monkeypatch.setattr(clock, "time_here", lambda: now)
+    monkeypatch.setattr(snapshot, "time_here", lambda: now)
     [before] = [one for one in frazil.api.doctor(shop.pipeline) if one.what == "times of commits"]
 
     repaired = repair_catalog(shop.pipeline, now, spark=shop.session)
@@ -61,6 +66,6 @@ def test_what_a_clock_ahead_has_written_is_repaired_by_doctor(shop: Shop, monkey
 def test_a_clock_that_is_ahead_folds_nothing_too_early() -> None:
     base = TableSnapshot(snapshot_id=1, committed_at=datetime(2026, 3, 1, 23, 59, tzinfo=UTC))
 
-    assert clock.day_of_horizon(date(2027, 4, 5), base) == date(2026, 3, 1)
-    assert clock.day_of_horizon(date(2026, 2, 5), base) == date(2026, 2, 5)
-    assert clock.day_of_horizon(date(2027, 4, 5), TableSnapshot()) == date(2027, 4, 5)
+    assert snapshot.day_of_horizon(date(2027, 4, 5), base) == date(2026, 3, 1)
+    assert snapshot.day_of_horizon(date(2026, 2, 5), base) == date(2026, 2, 5)
+    assert snapshot.day_of_horizon(date(2027, 4, 5), TableSnapshot()) == date(2027, 4, 5)

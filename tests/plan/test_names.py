@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from frazil.plan.checks import name_problems
-from frazil.serve.schema import source_contracts
+from frazil.serve.schema import known_sources
 from frazil.silver.contract import settle
 from frazil.sources.kinds import source_of
 from frazil.spec import Pipeline
@@ -123,7 +123,7 @@ def test_validate_looks_at_the_headers_of_all_files_or_says_nothing(tmp_path: Pa
     (tmp_path / "landing" / "2.csv").write_text("op,id,w\nI,1,2\n", encoding="utf-8")
     declared = pipeline().at(tmp_path)
 
-    assert dict(source_contracts(declared)["hosts"].fields) == dict.fromkeys(("op", "id", "City", "w"), "string")
+    assert dict(known_sources(declared)[0]["hosts"].fields) == dict.fromkeys(("op", "id", "City", "w"), "string")
 
     (tmp_path / "landing" / "3.csv").write_bytes(b"\xff\xfe\x00")
-    assert source_contracts(declared) == {}
+    assert known_sources(declared)[0] == {}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pytest
     from tests.shop import Shop
 
-    from frazil.runner.batch.step_results import Normalized
+    from frazil.runner.batch.batch_stats import Normalized
     from frazil.runner.limits.rules import TableRules
     from frazil.runner.report import GoldReport, MartReport
     from frazil.runner.table_run import TableRun

@@ -14,7 +14,7 @@ from frazil.ui.draw.heat import draw_heat
 from frazil.ui.draw.scale import Scale
 from frazil.ui.draw.square import draw_square
 from frazil.ui.draw.timeline import MOST_DRAWN, Timeline, draw_timeline
-from frazil.ui.pages.quarantine import marked
+from frazil.ui.pages.rows import marked
 
 
 def day(number: int) -> dt.datetime:

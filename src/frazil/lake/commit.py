@@ -24,9 +24,8 @@ from frazil.bronze import record as r
 from frazil.catalog.trouble import translate_error
 from frazil.errors import BusyError, FrazilError
 from frazil.host import usable_cores
-from frazil.iceberg.clock import verify_clock
 from frazil.iceberg.files import make_table_durable
-from frazil.iceberg.snapshot import BOOKMARK, RUN_BRANCH, TableSnapshot, bookmark_text, table_snapshot
+from frazil.iceberg.snapshot import BOOKMARK, RUN_BRANCH, TableSnapshot, bookmark_text, table_snapshot, verify_clock
 from frazil.lake.file_writer import (
     CODEC,
     CODEC_SETTING,

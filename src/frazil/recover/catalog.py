@@ -15,9 +15,9 @@ from frazil.catalog.lock import lock
 from frazil.catalog.trouble import CatalogError
 from frazil.catalog.warehouse import is_torn, newest_version, read_version, table_folders, whole_version
 from frazil.errors import DeclarationError
-from frazil.iceberg.clock import at_present, time_ahead
 from frazil.iceberg.damage import DamagedTableError, local_path
 from frazil.iceberg.files import damage_of
+from frazil.iceberg.snapshot import at_present, time_ahead
 from frazil.lake.tables import forget_table, open_catalog
 from frazil.runner.batch.erased import FLAG
 from frazil.runner.steps.alter import keep_live_view

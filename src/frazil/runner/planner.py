@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from frazil.catalog.trouble import as_frazil_error
 from frazil.catalog.warehouse import torn_tables, verify_catalog
 from frazil.errors import BusyError, FrazilError
-from frazil.iceberg.clock import day_of_horizon, today
+from frazil.iceberg.snapshot import day_of_horizon, today
 from frazil.lake.refs import head
 from frazil.lake.tables import drop_damaged, open_catalog
 from frazil.plan.layout import BRONZE, QUARANTINE, SILVER

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.errors import FrazilError
-    from frazil.runner.batch.step_results import Normalized
+    from frazil.runner.batch.batch_stats import Normalized
     from frazil.runner.report import MartReport
     from frazil.runner.table_run import TableRun
     from frazil.steps import Step

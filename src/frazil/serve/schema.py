@@ -186,11 +186,6 @@ MOST_FILES: Final = 200
 """The fields of a source with more files are unknown: only a scan of all files could find a missing field."""
 
 
-def source_contracts(pipeline: Pipeline) -> dict[str, Contract]:
-    """Return the contracts of :func:`known_sources`, without the problems."""
-    return known_sources(pipeline)[0]
-
-
 def known_sources(pipeline: Pipeline) -> tuple[dict[str, Contract], list[Problem]]:
     """Resolve the contract of every table, from the headers of its source's files and the fields in the lake.
 

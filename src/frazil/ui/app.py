@@ -31,7 +31,10 @@ from frazil.errors import DeclarationError, FrazilError, StorageError
 from frazil.spec.amount import sized
 from frazil.ui import text
 from frazil.ui.guard import Guard
-from frazil.ui.pages import diff, key, late, lineage, overview, plan, proofs, quarantine, run, runs, sql, table
+from frazil.ui.pages.lake import OVERVIEW, PLAN, PROOFS
+from frazil.ui.pages.rows import KEY, QUARANTINE, SQL
+from frazil.ui.pages.runs import RUN, RUNS
+from frazil.ui.pages.tables import DIFF, LATE, LINEAGE, TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,18 +48,18 @@ if TYPE_CHECKING:
     from frazil.ui.page import Page
 
 PAGES: Final = (
-    overview.PAGE,
-    table.PAGE,
-    key.PAGE,
-    plan.PAGE,
-    runs.PAGE,
-    run.PAGE,
-    quarantine.PAGE,
-    late.PAGE,
-    proofs.PAGE,
-    lineage.PAGE,
-    diff.PAGE,
-    sql.PAGE,
+    OVERVIEW,
+    TABLE,
+    KEY,
+    PLAN,
+    RUNS,
+    RUN,
+    QUARANTINE,
+    LATE,
+    PROOFS,
+    LINEAGE,
+    DIFF,
+    SQL,
 )
 """The pages, in the order of the navigation."""
 _HERE: Final = Path(__file__).parent

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.formats.csv.form import offsets_of
-from frazil.formats.json.text import NoObjectError, object_fields
+from frazil.formats.json.lines import NoObjectError, object_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Batch statistics: row count, bytes, sequence and key bounds, and the greatest order and event time."""
+"""Results and statistics of a batch: row count, bytes, bounds of sequence and key, greatest order and event time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from frazil.marts.fold_spec import FoldSpec
+    from frazil.runner.batch.driver_batch import DriverBatch
     from frazil.silver.contract import Contract
+
 
 NUMBERED: Final = frozenset({"int", "bigint", "date", "timestamp", "timestamp_ntz"})
 """Types whose values are numbers in the same order."""
@@ -419,3 +421,36 @@ def _ceiling(value: Any, kind: str) -> str | None:
     if value is not None and kind in {"int", "bigint"}:
         return f"{value + _STEP - 1 - value % _STEP if value < _FAR else value}"
     return _floor(value, kind)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ingested:
+    """A batch that was appended to bronze.
+
+    Attributes:
+        batch: number of the batch.
+        rows: its rows of bronze if the batch is small enough for the driver's memory; else None.
+        has_loads: some files are a full load of the table.
+    """
+
+    batch: int
+    rows: pa.Table | None
+    has_loads: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Normalized:
+    """Batches ``after < batch <= upto`` that were written to silver.
+
+    Attributes:
+        after, upto: bounds of the batches.
+        newest: greatest order and event time of their changes.
+        measures: measures of their changes; None for a first load or a rebuild.
+        driver_batch: their rows of silver if the batch is small enough for the driver's memory; else None.
+    """
+
+    after: int
+    upto: int
+    newest: Newest
+    measures: Measures | None = None
+    driver_batch: DriverBatch | None = None

@@ -25,7 +25,7 @@ from frazil.spec.sql.names import literal, quote
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from frazil.runner.batch.step_results import Ingested
+    from frazil.runner.batch.batch_stats import Ingested
     from frazil.runner.table_run import TableRun
     from frazil.silver.contract import Contract
     from frazil.sources.base import LoadMeaning

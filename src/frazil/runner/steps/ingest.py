@@ -20,10 +20,10 @@ from frazil.failpoints import failpoint
 from frazil.lake.tables import ensure
 from frazil.older_spark import from_arrow, to_arrow
 from frazil.plan.layout import bronze_layout
+from frazil.runner.batch.batch_stats import Ingested
 from frazil.runner.batch.bronze_records import keep_ledger
 from frazil.runner.batch.driver_batch import spark_frame
 from frazil.runner.batch.erased import FLAG, erased_keys, without_erased
-from frazil.runner.batch.step_results import Ingested
 from frazil.silver.baseline import kept_baseline
 from frazil.silver.evolution import later_fields
 from frazil.sources.eras import ERAS, follow, moves_told

@@ -51,8 +51,7 @@ if TYPE_CHECKING:
     from frazil.plan.layout import TableLayout
     from frazil.plan.policy import Strategy
     from frazil.runner.apply.mart_batch import DeltaCounts, KeyDelta
-    from frazil.runner.batch.batch_stats import BatchStats
-    from frazil.runner.batch.step_results import Normalized
+    from frazil.runner.batch.batch_stats import BatchStats, Normalized
     from frazil.runner.limits.rules import TableRules
     from frazil.runner.table_run import TableRun
     from frazil.silver.contract import Contract

@@ -18,10 +18,9 @@ from frazil.failpoints import failpoint
 from frazil.lake.tables import ensure, replace_table, table_fits
 from frazil.older_spark import nullable, to_arrow
 from frazil.plan.layout import changes_layout, quarantine_layout
-from frazil.runner.batch.batch_stats import Measures, measure_sql, newest_in, newest_sql
+from frazil.runner.batch.batch_stats import Measures, Normalized, measure_sql, newest_in, newest_sql
 from frazil.runner.batch.bronze_records import IS_RECORD, bronze_records, columns_since
 from frazil.runner.batch.driver_batch import DriverBatch, spark_frame, spark_types
-from frazil.runner.batch.step_results import Normalized
 from frazil.runner.key_changes.departures import DEPARTED
 from frazil.runner.key_changes.moves import last_move_bookmark
 from frazil.runner.limits import batch_limits
@@ -60,7 +59,7 @@ if TYPE_CHECKING:
 
     from frazil.iceberg.snapshot import TableSnapshot
     from frazil.plan.layout import TableLayout
-    from frazil.runner.batch.step_results import Ingested
+    from frazil.runner.batch.batch_stats import Ingested
     from frazil.runner.steps.plain_batch import PlainBatch
     from frazil.runner.table_run import TableRun
     from frazil.steps import Normalize

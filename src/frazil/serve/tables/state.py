@@ -12,8 +12,7 @@ from frazil.catalog.warehouse import verify_catalog
 from frazil.duck.database import connect
 from frazil.duck.sql import scan
 from frazil.errors import FrazilError, StorageError
-from frazil.iceberg.clock import day_of_horizon, today
-from frazil.iceberg.snapshot import BookmarkLostError, verify_bookmark
+from frazil.iceberg.snapshot import BookmarkLostError, day_of_horizon, today, verify_bookmark
 from frazil.plan.layout import BRONZE, QUARANTINE, SILVER
 from frazil.plan.plan import read_only
 from frazil.plan.state import (

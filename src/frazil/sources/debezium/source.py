@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import HistoryChangedError
 from frazil.formats.csv.lines import UNREADABLE, open_text
-from frazil.formats.json.lines import JsonLinesFile, lines_form
-from frazil.formats.json.text import NoObjectError
+from frazil.formats.json.lines import JsonLinesFile, NoObjectError, lines_form
 from frazil.sources.base import EventMeaning, LoadMeaning, NewFile, PlainMeaning, RecordMeaning, stored_path
 from frazil.sources.debezium.forms import CUT_BEFORE_UPDATE, OtherFormError, RecordFormError
 from frazil.sources.debezium.place import READS_FIRST
@@ -98,7 +97,7 @@ class DebeziumSource(RecordFiles):
     def verify_landing(self, folder: Path, taken: Collection[str], new: Collection[str]) -> None:
         """Refuse messages of a captured topic that do not go on where those end that bronze has, or lack some."""
         if self.table.source.topic is not None:
-            verify_files(self.table, folder, taken)
+            verify_messages(self.table, folder, taken)
             verify_offsets(self.table.name, taken, new)
 
     def json_columns(self, file: SourceFile, lines: Iterable[bytes]) -> tuple[tuple[str, str], ...]:
@@ -191,7 +190,7 @@ class LostOffsetsError(HistoryChangedError):
     code = "FZ707"
 
 
-def verify_files(table: Table, folder: Path, taken: Collection[str]) -> None:
+def verify_messages(table: Table, folder: Path, taken: Collection[str]) -> None:
     """Refuse a landing folder without messages that were landed and not taken.
 
     Messages that were landed again, in a file of other offsets, are not missing.

@@ -13,7 +13,7 @@ from frazil.sources.base import Listing, RecordMeaning, SourceDelta, change_posi
 from frazil.sources.capture import VerifiesLanding
 from frazil.sources.handover.capture import TakenFieldError, handover_time, snapshots_table
 from frazil.sources.record_files import PARQUET, RecordFiles
-from frazil.sources.snapshot.dumps import landing_folder, unsettled, verify_files
+from frazil.sources.snapshot.dumps import landing_folder, unsettled, verify_dumps
 from frazil.spec.check.composed import changes_table
 from frazil.spec.model.kinds.handover import (
     AT,
@@ -104,7 +104,7 @@ class HandoverSource:
         Raises:
             TakenFieldError: a file of changes has a field with a name that Frazil adds.
         """
-        verify_files(self.snapshots.table, folder, ledger.files)
+        verify_dumps(self.snapshots.table, folder, ledger.files)
         landed, changes = self.snapshots.find_new(folder, ledger), self.changes.find_new(folder, ledger)
         for file in changes.files:
             if taken := [name for name, _ in file.fields if name.lower() in OWN]:
@@ -124,7 +124,7 @@ class HandoverSource:
 
     def verify_landing(self, folder: Path, taken: Collection[str], new: Collection[str]) -> None:
         """Refuse missing snapshots, and let the kind of the changes tell whether its landing files go on."""
-        verify_files(self.snapshots.table, folder, taken)
+        verify_dumps(self.snapshots.table, folder, taken)
         if isinstance(self.changes, VerifiesLanding):
             self.changes.verify_landing(folder, taken, new)
 

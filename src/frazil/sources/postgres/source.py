@@ -16,7 +16,15 @@ from frazil.formats.parquet_file import ParquetFile, opened
 from frazil.formats.records import Changed, NotErased, equals
 from frazil.sources.base import PlainMeaning, RecordMeaning, SourceFile, change_position, snapshot_position
 from frazil.sources.capture import reveal
-from frazil.sources.postgres.landed.landing import LOAD, RELOAD, RESTART, Landing, landed_of, lost_landing, verify_files
+from frazil.sources.postgres.landed.landing import (
+    LOAD,
+    RELOAD,
+    RESTART,
+    Landing,
+    landed_of,
+    lost_landing,
+    verify_landing,
+)
 from frazil.sources.record_files import PARQUET, RecordFiles, with_types
 from frazil.spec.location import locate
 from frazil.spec.model.kinds.postgres import COMMITTED_AT, ERASED, OLD, OP, POSITION, UNCHANGED
@@ -77,7 +85,7 @@ class PostgresSource(RecordFiles):
 
     def verify_landing(self, folder: Path, taken: Collection[str], new: Collection[str]) -> None:
         """Refuse a folder without files that were landed and not taken, and rows of a table that has some."""
-        verify_files(self.table, folder, taken)
+        verify_landing(self.table, folder, taken)
         if any(_parent(path).startswith((RELOAD, RESTART)) for path in new):
             return  # all rows were read again
         landed = landed_of(self.table, taken)

@@ -87,7 +87,7 @@ def landing_folder(table: Table, folder: Path) -> Path:
     return folder / expand(table.source.landing, setting="landing", folder=folder) / table.name
 
 
-def verify_files(table: Table, folder: Path, taken: Collection[str]) -> None:
+def verify_dumps(table: Table, folder: Path, taken: Collection[str]) -> None:
     """Refuse a landing folder without files that were landed and not taken; ``folder`` is the declaration's.
 
     Raises:

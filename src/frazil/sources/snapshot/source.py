@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.sources.base import Listing, PlainMeaning, RecordMeaning, change_position
 from frazil.sources.record_files import PARQUET, RecordFiles, with_types
-from frazil.sources.snapshot.dumps import DumpGoneError, landing_folder, unsettled, verify_files
+from frazil.sources.snapshot.dumps import DumpGoneError, landing_folder, unsettled, verify_dumps
 from frazil.spec.model.kinds.snapshot import OP, TAKEN_AT
 from frazil.spec.sql.names import quote
 from frazil.storage.files import find
@@ -54,7 +54,7 @@ class SnapshotSource(RecordFiles):
 
     def verify_landing(self, folder: Path, taken: Collection[str], new: Collection[str]) -> None:
         """Refuse a folder without differences that were landed and not taken, and a dump compared with none later."""
-        verify_files(self.table, folder, taken)
+        verify_dumps(self.table, folder, taken)
         newest = max(map(_dump_of, taken), default=None)
         for path in new:
             is_first = not path.rpartition("/")[2].removesuffix(PARQUET[0]).partition(AFTER)[2]

@@ -1,1 +1,1 @@
-"""The pages: one module a page, with a ``Page`` that says its path, its template and what it shows."""
+"""The pages: one module a subject, with a ``Page`` for each path, which names its template and what it shows."""

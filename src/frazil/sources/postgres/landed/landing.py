@@ -249,7 +249,7 @@ def lost_landing(table: Table, place: str) -> SlotLostError:
     )
 
 
-def verify_files(table: Table, folder: Path, taken: Collection[str]) -> None:
+def verify_landing(table: Table, folder: Path, taken: Collection[str]) -> None:
     """Refuse a landing folder without files that were landed and not taken; ``folder`` is the declaration's.
 
     Raises:
