@@ -80,6 +80,13 @@ def test_no_value_and_a_text_of_the_same_letters_look_different(capsys: pytest.C
     assert printed(capsys)[-2].split() == ["'NULL'", "NULL"]
 
 
+def test_counts_have_separators_and_data_has_none(capsys: pytest.CaptureFixture[str]) -> None:
+    grid(None, ["rows", "snapshot"], [[62365, 80022717]], right=["rows"])
+    fitted(["rows"], [[62365]])
+
+    assert [line.split() for line in printed(capsys) if "6" in line] == [["62,365", "80022717"], ["62365"]]
+
+
 def test_long_data_is_cut_and_what_frazil_says_is_not(capsys: pytest.CaptureFixture[str]) -> None:
     fitted(["raw"], [["x" * 100]])
     grid(None, ["found"], [["x" * 100]])

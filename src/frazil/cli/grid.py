@@ -28,7 +28,7 @@ def grid(title: str | None, names: Sequence[str], rows: Iterable[Sequence[Any]],
         title: heading, or None.
         names: names of the columns.
         rows: values of each row, in the order of ``names``.
-        right: columns to align right, such as numbers.
+        right: columns of numbers, which are aligned right; integers get separators of thousands.
     """
     numbers = set(right)
     table = Grid(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
@@ -39,7 +39,8 @@ def grid(title: str | None, names: Sequence[str], rows: Iterable[Sequence[Any]],
             Text(name), justify="right" if name in numbers else "left", overflow="fold", no_wrap=not is_text
         )
     for row in rows:
-        table.add_row(*(_cell(value) for value in row))
+        shown = zip(names, row, strict=True)
+        table.add_row(*(_cell(f"{of:,}" if name in numbers and isinstance(of, int) else of) for name, of in shown))
     out.print(table)
 
 

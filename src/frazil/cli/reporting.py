@@ -117,16 +117,15 @@ def _show_counts(table: TableReport) -> None:
 
 def _show_outcomes(report: RunReport) -> None:
     """Print the number of tables for each outcome."""
-    seconds = f"in {report.seconds:.1f} s"
     if not report.steps and not report.errors:
-        out.print(f"{report.pipeline}: nothing new, nothing committed {seconds}", style="green", markup=False)
+        out.print(f"{report.pipeline}: nothing new, nothing committed", style="green", markup=False)
         return
     how = Counter(one.outcome for one in report.tables or report.gold)
     noun = "table" if report.tables else "aggregate"
     said = [f"{counted(how['done'], noun)} done"] if how["done"] or not report.errors else []
     said += [f"{how[outcome]:,} {outcome}" for outcome in ("nothing new", "failed", "not started") if how[outcome]]
     style = "red" if report.errors else "green"
-    out.print(f"{report.pipeline}: {', '.join(said)} {seconds}", style=style, markup=False)
+    out.print(f"{report.pipeline}: {', '.join(said)} in {report.seconds:.1f} s", style=style, markup=False)
 
 
 _MAINTAINED = ("table", "files", "size", "manifests", "rewritten", "snapshots expired", "orphans", "seconds")

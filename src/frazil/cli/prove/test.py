@@ -35,7 +35,7 @@ def test(path: Where = Path(), *, select: Select = None, as_json: AsJson = False
             if is_broken:
                 raise typer.Exit(RulesBrokenError.exit_code)
             return
-        show_rules(results)
+        show_rules([one for one in results if one.broken != 0])
         if is_broken:
             raise RulesBrokenError(
                 summary(results),

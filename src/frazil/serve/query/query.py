@@ -17,6 +17,7 @@ from frazil.catalog.trouble import translate_error, translated
 from frazil.duck.database import confine, open_database
 from frazil.duck.sql import duck_literal, identifier, scan
 from frazil.errors import DeclarationError
+from frazil.iceberg.time_travel import PointError
 from frazil.serve.query.arrow import NoArrowError, arrow_of, pandas_of, polars_of
 from frazil.serve.query.plain import json_text, plain
 from frazil.serve.query.stop import Stop
@@ -330,6 +331,7 @@ def connect_views(
     at: dict[tuple[str, str], int] | None = None
     if as_of is not None:
         used = _used(meant, _names(connection, sql), layers)
+        _verify_batch(pipeline, as_of, used)
         at = snapshots_at(as_of, {path: location for path, (location, _) in meant.items()}, used)
     for path, (location, selection) in meant.items():
         if at is None or path in at:
@@ -341,6 +343,19 @@ def connect_views(
     connection.execute(f"SET search_path = {duck_literal(search)}")
     confine(connection, located)
     return connection
+
+
+def _verify_batch(pipeline: Pipeline, as_of: str, used: set[tuple[str, str]]) -> None:
+    """Refuse a batch as the point of a query over several source tables: each counts its own batches."""
+    if not as_of.strip().startswith("batch:"):
+        return
+    made = {table.name: source_tables(pipeline, table) for table in pipeline.tables}
+    sources = [name for name, of in made.items() if used & {one.key for one in (of.bronze, *of.computed, *of.views)}]
+    if len(sources) > 1:
+        raise PointError(
+            f"each source table counts its own batches, and the query reads {' and '.join(sources)}",
+            hint="name a time or a cut: frazil cut NAME",
+        )
 
 
 def _names(connection: duckdb.DuckDBPyConnection, sql: str) -> list[list[str]]:
