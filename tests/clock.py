@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frazil.runner import planner
-from frazil.serve.tables import state
+from frazil.serve import state
 
 if TYPE_CHECKING:
     from collections.abc import Callable

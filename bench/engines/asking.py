@@ -14,7 +14,7 @@ import frazil
 from bench.engines.orders import COLUMNS
 from frazil import api
 from frazil.catalog.conf import PREFIX, catalog_conf, pyiceberg_properties
-from frazil.serve.tables.tables import tables
+from frazil.serve.tables import tables
 from frazil.spark.session import spark_session
 from frazil.spec import CATALOG, ServiceCatalog
 

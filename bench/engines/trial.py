@@ -16,7 +16,7 @@ from frazil import api
 from frazil.errors import FrazilError
 from frazil.iceberg.metadata import read_metadata
 from frazil.runner.report import RunFailedError
-from frazil.serve.tables.tables import tables
+from frazil.serve.tables import tables
 from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:

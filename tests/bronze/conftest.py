@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from frazil.bronze.read import Batch, records
-from frazil.formats.csv.lines import CsvDialect, count_records
+from frazil.formats.csv_lines import CsvDialect, count_records
 from frazil.sources.dms.layout import dialect_of, is_parquet
 from frazil.sources.dms.source import DmsSource
 from frazil.sources.ledger import Ledger

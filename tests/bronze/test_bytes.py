@@ -14,10 +14,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.bronze.conftest import plainly_cut
 
-from frazil.formats import records
-from frazil.formats.csv import lines as csv_lines
-from frazil.formats.csv import reader as csv_reader
-from frazil.formats.csv.form import RecordSpans
+from frazil.formats import csv_lines, csv_reader, records
+from frazil.formats.csv_form import RecordSpans
 from frazil.sources.dms.layout import HeaderError, OtherFieldsError
 
 if TYPE_CHECKING:

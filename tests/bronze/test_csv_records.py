@@ -10,7 +10,7 @@ import pytest
 from tests.bronze.csv_rows import bad, good, numbers
 
 from frazil.errors import DeclarationError
-from frazil.formats.csv.reader import MALFORMED_QUOTE
+from frazil.formats.csv_reader import MALFORMED_QUOTE
 from frazil.formats.records import DuplicateFieldsError
 
 if TYPE_CHECKING:

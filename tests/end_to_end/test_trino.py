@@ -23,7 +23,7 @@ from tests.end_to_end.foreign_hands import new_hands
 
 import frazil
 from frazil import api
-from frazil.serve.tables.tables import tables
+from frazil.serve.tables import tables
 from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:

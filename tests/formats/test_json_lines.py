@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.formats.json import lines as json_lines
-from frazil.formats.json.lines import JsonLinesFile, fields_in
+from frazil.formats import json_lines
+from frazil.formats.json_lines import JsonLinesFile, fields_in
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.formats.json.lines import NoObjectError, object_fields
-from frazil.formats.json.objects import JsonObjects
+from frazil.formats.json_lines import NoObjectError, object_fields
+from frazil.formats.json_objects import JsonObjects
 
 NAMES = st.sampled_from(["id", "Name", "qty", "a b", 'q"', "ü", ""])
 NUMBERS = st.sampled_from(["0", "-1", "9007199254740993", "10.50", "1e3", "1E-2", "-0.0", "123456789012345678901.25"])

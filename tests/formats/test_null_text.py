@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frazil.formats.csv.lines import CsvDialect
-from frazil.formats.csv.reader import CsvFile
+from frazil.formats.csv_lines import CsvDialect
+from frazil.formats.csv_reader import CsvFile
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ import pytest
 from frazil.iceberg.snapshot import TableSnapshot, metadata_snapshot, table_snapshot
 from frazil.lake.commit import TableTransaction
 from frazil.lake.refs import head
-from frazil.serve.tables.tables import read_snapshot
+from frazil.serve.tables import read_snapshot
 from frazil.spec.model.types import SIMPLE
 from frazil.spec.sql.names import quote
 

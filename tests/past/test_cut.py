@@ -20,7 +20,7 @@ from frazil.iceberg.time_travel import ExpiredPointError, PointError, utc_text
 from frazil.past import CutExistsError, CutNameError
 from frazil.serve import cuts
 from frazil.serve.cuts import Cut, NotLevelError
-from frazil.serve.tables.state import state
+from frazil.serve.state import state
 from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from frazil.runner.options import RunOptions
 from frazil.runner.report import RunFailedError
 from frazil.serve.check.check import check
 from frazil.serve.query.query import result_of
-from frazil.serve.tables.tables import tables
+from frazil.serve.tables import tables
 from frazil.sources.capture import Landed
 from frazil.sources.postgres.capture import PostgresCapture
 from frazil.spark.session import spark_session

@@ -29,7 +29,7 @@ from frazil.runner.report import RunFailedError
 from frazil.serve.check.check import check
 from frazil.serve.corrections import read_corrections, write_corrections
 from frazil.serve.query.query import result_of
-from frazil.serve.tables.tables import read_snapshot, tables
+from frazil.serve.tables import read_snapshot, tables
 from frazil.silver.baseline import baseline_of
 from frazil.sources.capture import Landed
 from frazil.sources.postgres.capture import PostgresCapture

@@ -14,7 +14,7 @@ from frazil.failpoints import FAILPOINTS
 from frazil.iceberg.time_travel import tags_of
 from frazil.runner.maintain import maintain
 from frazil.serve.cuts import FoldedPointError
-from frazil.serve.tables.tables import metadata_of, tables
+from frazil.serve.tables import metadata_of, tables
 from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:

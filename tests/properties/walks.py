@@ -27,7 +27,7 @@ from frazil.plan.policy import DEFAULT_POLICY, Policy
 from frazil.runner.options import RunOptions
 from frazil.runner.report import RunFailedError
 from frazil.serve.query.query import result_of
-from frazil.serve.tables.tables import tables
+from frazil.serve.tables import tables
 from frazil.spark.session import spark_session
 from frazil.spec.load.parse import parse
 from frazil.testing.changes import as_files, random_history, write_csv

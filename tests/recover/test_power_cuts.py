@@ -25,7 +25,7 @@ from frazil.recover.doctor import diagnose
 from frazil.runner.maintain import maintain
 from frazil.serve.check.check import check
 from frazil.serve.query.query import query
-from frazil.serve.tables.tables import tables
+from frazil.serve.tables import tables
 from frazil.steps import SetProperty
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from frazil import api
 from frazil.serve.check.check import check
 from frazil.serve.query.plain import plain
 from frazil.serve.query.query import query
-from frazil.serve.tables.tables import tables
+from frazil.serve.tables import tables
 from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:

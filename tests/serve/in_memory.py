@@ -10,7 +10,7 @@ import pyarrow as pa
 from tests.databases import empty_database
 
 from frazil.iceberg.snapshot import TableSnapshot
-from frazil.serve.tables.layers import Layer, Layers
+from frazil.serve.layers import Layer, Layers
 from frazil.silver.contract import LAWS, declared_mart, settle
 from frazil.spec import Column, Current, DmsFiles, History, Table
 from frazil.testing import COLUMNS, current, history, soft

@@ -8,7 +8,7 @@ import pytest
 
 from frazil.iceberg.time_travel import NotYetThereError, PointError, head_log, utc_text
 from frazil.serve.query.query import query
-from frazil.serve.tables.tables import metadata_of, tables
+from frazil.serve.tables import metadata_of, tables
 
 if TYPE_CHECKING:
     from datetime import datetime

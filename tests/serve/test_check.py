@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frazil.serve.check.check import check
-from frazil.serve.tables.tables import read_snapshot, tables
+from frazil.serve.tables import read_snapshot, tables
 
 if TYPE_CHECKING:
     from tests.serve.conftest import Shop

@@ -11,7 +11,7 @@ import pytest
 import frazil
 from frazil.iceberg.damage import local_path
 from frazil.serve.check.check import Finding, check
-from frazil.serve.tables.tables import tables
+from frazil.serve.tables import tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,7 +15,7 @@ from tests.serve.in_memory import layer
 import frazil
 from frazil.serve.check.files import file_steps
 from frazil.serve.check.finding import Proof
-from frazil.serve.tables.layers import Layers
+from frazil.serve.layers import Layers
 from frazil.silver.baseline import Baseline
 from frazil.silver.contract import settle
 from frazil.spec import Column, DmsFiles, Pipeline, Table

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from frazil.serve.check.finding import Verdict
-    from frazil.serve.tables.layers import Layers
+    from frazil.serve.layers import Layers
     from frazil.testing import Change
 
 AT_VALUES = "of what differs"

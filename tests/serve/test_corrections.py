@@ -9,7 +9,7 @@ from frazil.serve.corrections import _columns
 from frazil.spec.load.parse import parse
 
 if TYPE_CHECKING:
-    from frazil.serve.tables.layers import Layers
+    from frazil.serve.layers import Layers
 
 DECLARATION = """
 pipeline: shop

@@ -8,8 +8,8 @@ import pytest
 from tests.serve.in_memory import BATCHES, MARTS, database, layer, layers, oracle, shown
 
 from frazil.serve.check.fold import ties, wanted, with_values
+from frazil.serve.layers import Layers
 from frazil.serve.query.query import result_of
-from frazil.serve.tables.layers import Layers
 from frazil.silver.contract import settle
 from frazil.spec import Current, History
 from frazil.testing import COLUMNS, as_files, oracle_changes, random_history

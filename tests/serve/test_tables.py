@@ -15,7 +15,7 @@ from frazil.catalog.trouble import CatalogError
 from frazil.iceberg.damage import DamagedTableError
 from frazil.iceberg.metadata import NotOnThisMachineError
 from frazil.iceberg.snapshot import TableSnapshot
-from frazil.serve.tables.tables import read_snapshot, tables
+from frazil.serve.tables import read_snapshot, tables
 from frazil.spec import DmsFiles, JdbcCatalog, Lake, Pipeline, ServiceCatalog, Table
 
 if TYPE_CHECKING:

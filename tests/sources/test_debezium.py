@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from frazil.formats.json.lines import NoObjectError, Pairs, parsed
+from frazil.formats.json_lines import NoObjectError, Pairs, parsed
 from frazil.sources.debezium.encodings import described, encoded
 from frazil.sources.debezium.place import place_of
 from frazil.sources.debezium.record import Records

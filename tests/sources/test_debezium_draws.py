@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 from tests.sources.test_debezium import envelope, unavailable_ways
 
-from frazil.formats.json.lines import NoObjectError
+from frazil.formats.json_lines import NoObjectError
 from frazil.sources.debezium.record import Records
 from frazil.spec import Debezium, Table
 

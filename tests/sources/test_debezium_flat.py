@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.sources.test_debezium import records
 
-from frazil.formats.json.lines import NoObjectError
+from frazil.formats.json_lines import NoObjectError
 from frazil.sources.base import SourceFile
 from frazil.sources.debezium.forms import RecordFormError
 from frazil.sources.debezium.source import DebeziumSource

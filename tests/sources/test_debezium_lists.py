@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from frazil.formats.json.lines import parsed
+from frazil.formats.json_lines import parsed
 from frazil.sources.debezium.encodings import Field, NoValueError, described
 
 

@@ -18,7 +18,7 @@ from frazil.serve.query.query import query
 from frazil.sources.capture import TooManyDeletesError
 from frazil.sources.kinds import source_of
 from frazil.sources.snapshot.capture import BadKeyError, SnapshotCapture
-from frazil.sources.snapshot.dumps import DumpGoneError, UnreadableDumpError
+from frazil.sources.snapshot.source import DumpGoneError, UnreadableDumpError
 from frazil.spark.session import spark_session
 from frazil.spec.load.parse import parse
 from frazil.storage.base import MissingFolderError

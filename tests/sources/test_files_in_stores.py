@@ -25,7 +25,7 @@ from frazil.sources.dms.source import DmsSource
 from frazil.sources.kinds import source_of
 from frazil.sources.ledger import KnownFile, Ledger
 from frazil.sources.new_files import FileChangedError
-from frazil.sources.snapshot.dumps import DumpReader, all_dumps
+from frazil.sources.snapshot.source import DumpReader, all_dumps
 from frazil.spec import Lake, Pipeline, Table
 from frazil.spec.check.check import problems
 from frazil.storage import object_store, store_client

@@ -12,7 +12,7 @@ from frazil.errors import DeclarationError
 from frazil.sources.handover.capture import TakenFieldError, UnknownTimeError, compared_table, handover_captures
 from frazil.sources.kinds import rows_at_source, source_of
 from frazil.sources.snapshot.capture import BadKeyError
-from frazil.sources.snapshot.dumps import UnreadableDumpError
+from frazil.sources.snapshot.source import UnreadableDumpError
 from frazil.spec.load.parse import parse
 from frazil.spec.model.kinds.handover import Handover
 from frazil.testing.changes import COLUMNS

@@ -17,7 +17,7 @@ from frazil.sources.landed_files import LANDED, forget_lost, lost_files, note_la
 from frazil.sources.ledger import KnownFile, Ledger
 from frazil.sources.postgres.errors import SlotLostError
 from frazil.sources.snapshot.capture import SnapshotCapture
-from frazil.sources.snapshot.dumps import DumpGoneError
+from frazil.sources.snapshot.source import DumpGoneError
 from frazil.spec.load.parse import parse
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from frazil.formats.json.lines import JsonLinesFile, fields_in
+from frazil.formats.json_lines import JsonLinesFile, fields_in
 from frazil.formats.records import file_columns
 from frazil.sources.base import (
     FileRecords,

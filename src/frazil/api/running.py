@@ -74,7 +74,7 @@ def plan(declaration: Declaration, *, select: Words = (), rebuild: bool = False)
 
 def _plan(pipeline: Pipeline, select: Words, uncaptured: Mapping[str, FrazilError], *, rebuild: bool) -> Plan:
     from frazil.plan.plan import Plan
-    from frazil.serve.tables.state import state
+    from frazil.serve.state import state
     from frazil.spec.check.check import check_declaration
 
     check_declaration(pipeline)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from frazil.bronze import record as r
 from frazil.errors import SourceError
-from frazil.formats.csv.lines import UNREADABLE
+from frazil.formats.csv_lines import UNREADABLE
 from frazil.formats.records import WholeFile
 from frazil.sources.base import FileRecords, change_position
 from frazil.spec.sql.names import quote

@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.formats.csv.form import offsets_of
+from frazil.formats.csv_form import offsets_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

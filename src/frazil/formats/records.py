@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.errors import SchemaError
-from frazil.formats.csv.lines import BLOCK_BYTES, KEPT_BYTES
+from frazil.formats.csv_lines import BLOCK_BYTES, KEPT_BYTES
 from frazil.spec.contract import ICEBERG_RESERVED, OWN_PREFIX
 from frazil.storage.files import storage_of
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frazil.catalog.catalogs import NoLakeError
-from frazil.serve.tables.layers import layers
-from frazil.serve.tables.tables import tables
+from frazil.serve.layers import layers
+from frazil.serve.tables import tables
 from frazil.silver.contract import settle
 from frazil.silver.rules import row_rules
 from frazil.spec.contract import added_columns

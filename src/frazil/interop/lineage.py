@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from frazil.catalog.catalogs import NoLakeError
 from frazil.gold import render
-from frazil.serve.tables.layers import layers
-from frazil.serve.tables.tables import tables
+from frazil.serve.layers import layers
+from frazil.serve.tables import tables
 from frazil.silver.contract import settle
 from frazil.spec.contract import added_columns
 from frazil.spec.sql.names import quote

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from frazil.errors import JavaError, SetupError
 from frazil.host import kept_folder, scratch
 from frazil.interop.trino_catalog import catalog_text, resolved, trino_catalog
-from frazil.serve.tables.tables import tables
+from frazil.serve.tables import tables
 from frazil.spark.jars import SQLITE, Jar, jar_folder, ready_jars
 from frazil.spark.java import find_java
 from frazil.spec import CATALOG

@@ -13,8 +13,8 @@ from frazil.catalog.trouble import translated
 from frazil.duck.database import connect
 from frazil.duck.sql import identifier
 from frazil.errors import ContractError
-from frazil.serve.tables.layers import layers
-from frazil.serve.tables.tables import tables, verify_manifests
+from frazil.serve.layers import layers
+from frazil.serve.tables import tables, verify_manifests
 from frazil.spec.amount import counted
 from frazil.spec.contract import final_names
 from frazil.spec.load.project import created
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from frazil.serve.tables.layers import Layers
+    from frazil.serve.layers import Layers
     from frazil.spec import Pipeline, Table
 
 _AT_ONCE: Final = 10_000

@@ -22,8 +22,8 @@ from frazil.iceberg.time_travel import (
     snapshot_at,
     tags_of,
 )
-from frazil.serve.tables.state import state
-from frazil.serve.tables.tables import metadata_of, read_snapshot, tables, verify_manifests
+from frazil.serve.state import state
+from frazil.serve.tables import metadata_of, read_snapshot, tables, verify_manifests
 from frazil.silver.baseline import baseline_of
 from frazil.sources.capture import LandsTogether
 from frazil.sources.kinds import captures_of

@@ -13,9 +13,9 @@ from frazil.catalog.trouble import translated
 from frazil.duck.database import connect
 from frazil.duck.sql import identifier
 from frazil.serve.check.fold import TIME, in_order, time_of
+from frazil.serve.layers import layers
 from frazil.serve.query.query import QueryError, result_of
-from frazil.serve.tables.layers import layers
-from frazil.serve.tables.tables import tables, verify_manifests
+from frazil.serve.tables import tables, verify_manifests
 from frazil.silver.baseline import baseline_of
 from frazil.spec.amount import html_lines, html_table
 from frazil.spec.pii import stored_keys
@@ -24,7 +24,7 @@ from frazil.spec.sql.select import source_table
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from frazil.serve.tables.layers import Layers
+    from frazil.serve.layers import Layers
     from frazil.spec import Pipeline, Table
 
 Mark: TypeAlias = Literal["winner", "superseded", "late", "repeated", "delete"]

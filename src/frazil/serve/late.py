@@ -9,8 +9,8 @@ from frazil.bronze import record as r
 from frazil.catalog.trouble import translated
 from frazil.duck.database import connect
 from frazil.serve.check.fold import time_of
-from frazil.serve.tables.layers import layers
-from frazil.serve.tables.tables import tables, verify_manifests
+from frazil.serve.layers import layers
+from frazil.serve.tables import tables, verify_manifests
 from frazil.spec.sql.select import source_table
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from frazil.serve.tables.tables import read_snapshot, tables
+from frazil.serve.tables import read_snapshot, tables
 from frazil.spec.sql.select import UnknownSelectionError
 from frazil.spec.tables import lake_tables, quarantine_name, role_of
 

@@ -13,7 +13,7 @@ from frazil.catalog.catalogs import NoLakeError
 from frazil.errors import StorageError
 from frazil.iceberg.snapshot import TableSnapshot
 from frazil.runner.past_runs import FACET, standing
-from frazil.serve.tables.tables import read_snapshot, tables
+from frazil.serve.tables import read_snapshot, tables
 from frazil.spec.tables import gold_table, lake_tables, source_tables
 
 if TYPE_CHECKING:

@@ -9,15 +9,15 @@ from frazil.bronze import record as r
 from frazil.catalog.catalogs import NoLakeError
 from frazil.catalog.trouble import translated
 from frazil.duck.database import connect
-from frazil.serve.tables.layers import layers
-from frazil.serve.tables.tables import tables, verify_manifests
+from frazil.serve.layers import layers
+from frazil.serve.tables import tables, verify_manifests
 from frazil.spec.sql.select import source_table
 
 if TYPE_CHECKING:
     import duckdb
 
     from frazil.catalog.catalogs import Located
-    from frazil.serve.tables.layers import Layer
+    from frazil.serve.layers import Layer
     from frazil.spec import Pipeline, Table
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from frazil.audit.run_files import run_files
 from frazil.errors import DeclarationError, StorageError
 from frazil.runner.past_runs import FACET, open_run_of, pipeline_of
-from frazil.serve.tables.tables import metadata_of, tables
+from frazil.serve.tables import metadata_of, tables
 from frazil.spec.tables import lake_tables
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from frazil.catalog.catalogs import NoLakeError
 from frazil.catalog.trouble import translated
 from frazil.duck.database import connect
 from frazil.errors import FrazilError, SchemaError, SourceError
-from frazil.serve.tables.layers import layers
-from frazil.serve.tables.tables import read_snapshot, tables, verify_manifests
+from frazil.serve.layers import layers
+from frazil.serve.tables import read_snapshot, tables, verify_manifests
 from frazil.silver.contract import MissingFieldError, settle
 from frazil.silver.evolution import evolved, later_fields, renamed_bookmark, renamed_fields
 from frazil.sources.capture import LeavesOutColumns
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from frazil.catalog.catalogs import Located
-    from frazil.serve.tables.layers import Layers
+    from frazil.serve.layers import Layers
     from frazil.silver.contract import Contract
     from frazil.spec import Column, Pipeline, Table
 

@@ -18,8 +18,8 @@ from frazil.errors import FrazilError, HistoryChangedError, StorageError
 from frazil.iceberg.snapshot import TableSnapshot
 from frazil.runner.past_runs import standing
 from frazil.serve.lag import CaptureLag, Lags
-from frazil.serve.tables.layers import verify_foreign, verify_gold
-from frazil.serve.tables.tables import read_snapshot, tables, unfinished_erase, verify_manifests
+from frazil.serve.layers import verify_foreign, verify_gold
+from frazil.serve.tables import read_snapshot, tables, unfinished_erase, verify_manifests
 from frazil.silver.baseline import baseline_of
 from frazil.spec import Current
 from frazil.spec.pii import TREATING

@@ -78,7 +78,7 @@ class NewFile(SourceFile):
         columns: (column name, Spark type) of the fields in file order; empty if the declaration names them.
         inner: (column name, Spark type) of the fields that :meth:`Source.read` finds inside other fields.
         written: layout of the objects in the fields, if all have the same: see
-            :attr:`frazil.formats.json.objects.JsonObjects.written`.
+            :attr:`frazil.formats.json_objects.JsonObjects.written`.
         broken: reason why no record can be read, as for a bad record; None for a readable file.
         same_as: path under which the same content was taken first; None for new content.
         trail: spans of records by the server that wrote them; empty once :attr:`turns` is set.

@@ -18,8 +18,8 @@ from typing import IO, TYPE_CHECKING, Final, TypeAlias, cast
 import pyarrow as pa
 
 from frazil.errors import FrazilError, HistoryChangedError, SourceError
-from frazil.formats.csv.lines import RECORD_BYTES, UNREADABLE, blocks, count_records, is_gzip, open_text, records_in
-from frazil.formats.csv.reader import header_of
+from frazil.formats.csv_lines import RECORD_BYTES, UNREADABLE, blocks, count_records, is_gzip, open_text, records_in
+from frazil.formats.csv_reader import header_of
 from frazil.formats.parquet_file import first_line, parquet_columns
 from frazil.formats.records import check_names, file_columns
 from frazil.sources.base import SNAPSHOT, NewFile, SourceDelta
@@ -28,7 +28,7 @@ from frazil.storage.files import HashedFile, sha256_of, storage_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from frazil.formats.csv.lines import CsvDialect
+    from frazil.formats.csv_lines import CsvDialect
     from frazil.sources.base import Listing, SourceFile
     from frazil.sources.ledger import Ledger
     from frazil.sources.trail import Span
@@ -345,7 +345,7 @@ def _first_records(text: IO[bytes], dialect: CsvDialect) -> list[Sequence[str]]:
 
 
 def count_csv(uri: str, form: FileForm) -> int:
-    """Count the records of a CSV file with :func:`frazil.formats.csv.lines.count_records`.
+    """Count the records of a CSV file with :func:`frazil.formats.csv_lines.count_records`.
 
     A file with an unreadable header counts as one bad record, regardless of the lines below it.
     """

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import pyarrow as pa
 
 from frazil.errors import SourceError
-from frazil.formats.csv.lines import UNREADABLE, CsvDialect, is_gzip, open_text
-from frazil.formats.csv.reader import CsvFile
-from frazil.formats.json.lines import JsonLinesFile, fields_in
+from frazil.formats.csv_lines import UNREADABLE, CsvDialect, is_gzip, open_text
+from frazil.formats.csv_reader import CsvFile
+from frazil.formats.json_lines import JsonLinesFile, fields_in
 from frazil.formats.parquet_file import ParquetFile, count_rows, opened
 from frazil.formats.records import file_columns
 from frazil.sources.base import FileRecords, Listing, SourceFile, change_position, stored_path

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from frazil.api.declaring import Declaration
     from frazil.spec import Pipeline
     from frazil.ui.guard import Access
-    from frazil.ui.page import Page
+    from frazil.ui.pages import Page
 
 PAGES: Final = (
     OVERVIEW,

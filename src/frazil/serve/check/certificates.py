@@ -14,7 +14,7 @@ from frazil.errors import FrazilError
 from frazil.iceberg.metadata import NotOnThisMachineError
 from frazil.serve.check.check import Silent
 from frazil.serve.check.finding import Finding
-from frazil.serve.tables.tables import tables
+from frazil.serve.tables import tables
 from frazil.spec.amount import counted
 from frazil.spec.tables import lake_tables
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from frazil.serve.check.finding import Proof, Verdict
-    from frazil.serve.tables.layers import Layers
+    from frazil.serve.layers import Layers
 
 _MANY: Final = 100
 """A batch may have this many late changes."""

@@ -18,8 +18,8 @@ from frazil.serve.check.changes import change_steps
 from frazil.serve.check.files import file_steps
 from frazil.serve.check.finding import Finding, Proof
 from frazil.serve.check.marts import mart_steps
-from frazil.serve.tables.layers import layers, verify_foreign, verify_gold
-from frazil.serve.tables.tables import read_snapshot, tables, verify_data_files
+from frazil.serve.layers import layers, verify_foreign, verify_gold
+from frazil.serve.tables import read_snapshot, tables, verify_data_files
 from frazil.spec.sql.select import selected
 from frazil.spec.tables import gold_table, source_tables
 from frazil.storage.store_client import ObjectStoreError
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from frazil.catalog.catalogs import Located
     from frazil.serve.check.finding import Step
-    from frazil.serve.tables.layers import Layer, Layers
+    from frazil.serve.layers import Layer, Layers
     from frazil.spec import Pipeline, Table
 
 __all__ = ["CheckListener", "Finding", "check"]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from frazil.serve.check.finding import Proof
-    from frazil.serve.tables.layers import Layer, Layers
+    from frazil.serve.layers import Layer, Layers
 
 BUCKETS: Final = 1024
 """Number of buckets. The bucket of a row follows from its key."""

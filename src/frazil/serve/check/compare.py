@@ -18,8 +18,8 @@ from frazil.serve.check.dump import bucket_of, comparison_form, digest_of, dump_
 from frazil.serve.check.explain import FOREIGN, IN_FLIGHT, LOST, QUARANTINED, UNKNOWN, Explanation
 from frazil.serve.check.finding import Finding
 from frazil.serve.check.marts import living_rows_sql
-from frazil.serve.tables.layers import layers
-from frazil.serve.tables.tables import tables, verify_data_files
+from frazil.serve.layers import layers
+from frazil.serve.tables import tables, verify_data_files
 from frazil.sources.capture import Reloads
 from frazil.sources.comparison import SEPARATOR, SUM_DIGITS, Compared
 from frazil.sources.kinds import captures_of, rows_at_source
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from frazil.catalog.catalogs import Located
     from frazil.serve.check.check import CheckListener
-    from frazil.serve.tables.layers import Layer, Layers
+    from frazil.serve.layers import Layer, Layers
     from frazil.sources.comparison import SourceRows, Sums
     from frazil.spec import History, Pipeline, Table
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from frazil.duck.sql import identifier
 from frazil.host import spill_folder
 from frazil.sources.comparison import BUCKET_DIGITS, SEPARATOR, SUM_DIGITS, typed_text
-from frazil.sources.snapshot.dumps import DumpReader, dump_at
+from frazil.sources.snapshot.source import DumpReader, dump_at
 from frazil.spec.model.stores import is_store
 
 if TYPE_CHECKING:

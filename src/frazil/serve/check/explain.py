@@ -19,7 +19,7 @@ from frazil.serve.check.dump import bucket_of, digest_of, for_people, row_text_s
 from frazil.serve.check.finding import Difference
 from frazil.serve.check.fold import mart_columns_sql, ties, wanted, with_values
 from frazil.serve.check.marts import living_rows_sql
-from frazil.serve.tables.state import scan_ledger
+from frazil.serve.state import scan_ledger
 from frazil.silver.contract import LAWS, declared_mart
 from frazil.sources.comparison import BUCKET_DIGITS
 from frazil.sources.kinds import source_of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from frazil.serve.tables.layers import Layer, Layers
+    from frazil.serve.layers import Layer, Layers
     from frazil.sources.base import NewFile, Source
     from frazil.sources.comparison import Compared, SourceRows
     from frazil.spec import History, Pipeline

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from frazil.serve.check.finding import Proof, Verdict
-    from frazil.serve.tables.layers import Layers
+    from frazil.serve.layers import Layers
 
 _SHOWN: Final = 3
 _DUCK_TIMES: Final = {"timestamp": "TIMESTAMPTZ", "timestamp_ntz": "TIMESTAMP", "date": "DATE"}

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from frazil.serve.tables.layers import Layer, Layers
+    from frazil.serve.layers import Layer, Layers
     from frazil.spec import Pipeline
 
 Verdict: TypeAlias = "tuple[bool | None, str]"

@@ -16,7 +16,7 @@ from frazil.spec import Current, History
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from frazil.serve.tables.layers import Layers
+    from frazil.serve.layers import Layers
 
 # No column of a contract begins with _cdc_.
 TIME: Final = "_cdc_time"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from frazil.serve.check.finding import Proof, Verdict
-    from frazil.serve.tables.layers import Layer, Layers
+    from frazil.serve.layers import Layer, Layers
 
     Mart = tuple[Current | History, Layer]
 

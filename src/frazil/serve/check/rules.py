@@ -14,8 +14,8 @@ from frazil.duck.sql import duck_literal, identifier
 from frazil.errors import ContractError
 from frazil.serve.check.marts import known_rows, living_rows_sql
 from frazil.serve.check.table_rules import OF_VERSIONS, TableLook, unique_versions
-from frazil.serve.tables.layers import layers
-from frazil.serve.tables.tables import tables, verify_data_files
+from frazil.serve.layers import layers
+from frazil.serve.tables import tables, verify_data_files
 from frazil.silver.rules import breaks, row_rules
 from frazil.spec import Current, History
 from frazil.spec.model.rule import TABLE_RULES
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from frazil.catalog.catalogs import Located
-    from frazil.serve.tables.layers import Layer, Layers
+    from frazil.serve.layers import Layer, Layers
     from frazil.silver.rules import RowRule
     from frazil.spec import Pipeline, Table
     from frazil.spec.model.rule import OnViolation

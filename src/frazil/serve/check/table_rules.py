@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from frazil.bronze import record as r
 from frazil.duck.sql import identifier
 from frazil.serve.check.marts import living_rows_sql
-from frazil.serve.tables.layers import layers
-from frazil.serve.tables.tables import verify_data_files
+from frazil.serve.layers import layers
+from frazil.serve.tables import verify_data_files
 from frazil.silver.rules import NOT_NULL, RowRule
 from frazil.spec.amount import counted
 from frazil.spec.model.rule import TABLE_RULES
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from frazil.catalog.catalogs import Located
-    from frazil.serve.tables.layers import Layer, Layers
+    from frazil.serve.layers import Layer, Layers
     from frazil.spec import Freshness, Pipeline, References, RowCount, Rule
     from frazil.spec.model.rule import OnViolation
 

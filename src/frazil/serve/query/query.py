@@ -21,7 +21,7 @@ from frazil.iceberg.time_travel import PointError
 from frazil.serve.query.arrow import NoArrowError, arrow_of, pandas_of, polars_of
 from frazil.serve.query.plain import json_text, plain
 from frazil.serve.query.stop import Stop
-from frazil.serve.tables.tables import snapshots_at, tables, verify_manifests
+from frazil.serve.tables import snapshots_at, tables, verify_manifests
 from frazil.spec import CATALOG
 from frazil.spec.amount import html_lines, html_table
 from frazil.spec.contract import added_columns

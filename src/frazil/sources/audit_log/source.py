@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from frazil.errors import HistoryChangedError
-from frazil.formats.csv.lines import UNREADABLE
-from frazil.formats.json.objects import JsonObjects
+from frazil.formats.csv_lines import UNREADABLE
+from frazil.formats.json_objects import JsonObjects
 from frazil.formats.records import Changed, OwnRecords
 from frazil.sources.audit_log.unfold import DELETES, PLACE, TRUNCATES, UPSERTS, Layout, Unfolding
 from frazil.sources.base import PlainMeaning, RecordMeaning, stored_path

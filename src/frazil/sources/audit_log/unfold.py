@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.formats.json.objects import JsonObjects
+from frazil.formats.json_objects import JsonObjects
 from frazil.formats.records import safe_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from frazil.formats.json.objects import Objects
+    from frazil.formats.json_objects import Objects
     from frazil.formats.records import Parsed
     from frazil.spec.model.kinds.audit_log import AuditLog
 

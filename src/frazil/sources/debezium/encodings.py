@@ -15,7 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
-from frazil.formats.json.lines import Number, Pairs, text_of
+from frazil.formats.json_lines import Number, Pairs, text_of
 from frazil.spec.model.kinds.debezium import DECIMAL
 from frazil.spec.model.types import MAX_DIGITS
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import SourceError
-from frazil.formats.json.lines import LINES_HINTS, NoObjectError, Pairs, text_of
+from frazil.formats.json_lines import LINES_HINTS, NoObjectError, Pairs, text_of
 from frazil.sources.before_images import BEFORE_IMAGE, said_by
 from frazil.spec.sql.sql import fields_of
 

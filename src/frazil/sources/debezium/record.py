@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from frazil.formats.json.lines import NoObjectError, Pairs, parsed, text_of
+from frazil.formats.json_lines import NoObjectError, Pairs, parsed, text_of
 from frazil.formats.records import safe_name
 from frazil.sources.before_images import BEFORE_IMAGE
 from frazil.sources.debezium.encodings import Field, NoValueError, described, encoded, is_unavailable

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import HistoryChangedError
-from frazil.formats.csv.lines import UNREADABLE, open_text
-from frazil.formats.json.lines import JsonLinesFile, NoObjectError, lines_form
+from frazil.formats.csv_lines import UNREADABLE, open_text
+from frazil.formats.json_lines import JsonLinesFile, NoObjectError, lines_form
 from frazil.sources.base import EventMeaning, LoadMeaning, NewFile, PlainMeaning, RecordMeaning, stored_path
 from frazil.sources.debezium.forms import CUT_BEFORE_UPDATE, OtherFormError, RecordFormError
 from frazil.sources.debezium.place import READS_FIRST

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from frazil.errors import SchemaError
-from frazil.formats.csv.lines import CsvDialect, open_text, records_in
+from frazil.formats.csv_lines import CsvDialect, open_text, records_in
 from frazil.formats.parquet_file import opened, parquet_columns
 from frazil.formats.parquet_text import as_text
 

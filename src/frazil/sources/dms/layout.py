@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import DeclarationError, SourceError
-from frazil.formats.csv.lines import UTF_8, CsvDialect
+from frazil.formats.csv_lines import UTF_8, CsvDialect
 from frazil.formats.records import SCHEMA_FIELD, TABLE_FIELD, OwnRecords, file_columns
 from frazil.sources.base import Listing, SourceFile, change_position, snapshot_position, stored_path
 from frazil.sources.before_images import BEFORE_IMAGE, BeforeImages, old_key, words_of

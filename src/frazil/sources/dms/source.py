@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from frazil.formats.csv.reader import CsvFile
+from frazil.formats.csv_reader import CsvFile
 from frazil.formats.parquet_file import ParquetFile, count_rows
 from frazil.sources.base import SNAPSHOT, FileRecords, PlainMeaning, RecordMeaning, is_snapshot
 from frazil.sources.before_images import classes_of, old_key

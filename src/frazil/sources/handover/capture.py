@@ -20,7 +20,7 @@ from frazil.sources.dms.source import DmsSource
 from frazil.sources.landed_files import note_landed
 from frazil.sources.postgres.errors import require_driver
 from frazil.sources.snapshot.capture import SnapshotCapture, load_rows, loaded_texts, open_scratch
-from frazil.sources.snapshot.dumps import (
+from frazil.sources.snapshot.source import (
     DumpReader,
     UnreadableDumpError,
     dumps_of,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frazil.sources.comparison import SourceRows
-    from frazil.sources.snapshot.dumps import Dump
+    from frazil.sources.snapshot.source import Dump
     from frazil.spec import Pipeline, Table
 
 
@@ -58,7 +58,7 @@ class LoadReader:
         self.unreadable: UnreadableDumpError | None = None
 
     def batches(self, names: Sequence[str], schema: Any) -> Iterator[Any]:
-        """Yield the rows as record batches, as :meth:`frazil.sources.snapshot.dumps.DumpReader.batches`."""
+        """Yield the rows as record batches, as :meth:`frazil.sources.snapshot.source.DumpReader.batches`."""
         opened = ((file.path, self._source.read(file, self._all).reader) for file in self._files)
         try:
             yield from record_batches(opened, names, schema)

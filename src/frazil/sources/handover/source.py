@@ -13,7 +13,7 @@ from frazil.sources.base import Listing, RecordMeaning, SourceDelta, change_posi
 from frazil.sources.capture import VerifiesLanding
 from frazil.sources.handover.capture import TakenFieldError, handover_time, snapshots_table
 from frazil.sources.record_files import PARQUET, RecordFiles
-from frazil.sources.snapshot.dumps import landing_folder, unsettled, verify_dumps
+from frazil.sources.snapshot.source import landing_folder, unsettled, verify_dumps
 from frazil.spec.check.composed import changes_table
 from frazil.spec.model.kinds.handover import (
     AT,

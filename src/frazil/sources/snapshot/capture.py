@@ -18,7 +18,8 @@ from frazil.sources.capture import TYPE_KEY, Landed, Looked, land_file, try_lock
 from frazil.sources.comparison import typed_key
 from frazil.sources.landed_files import note_landed
 from frazil.sources.postgres.errors import require_driver
-from frazil.sources.snapshot.dumps import (
+from frazil.sources.snapshot.source import (
+    AFTER,
     Dump,
     DumpGoneError,
     DumpReader,
@@ -27,7 +28,6 @@ from frazil.sources.snapshot.dumps import (
     dumps_of,
     landing_folder,
 )
-from frazil.sources.snapshot.source import AFTER
 from frazil.spec.amount import counted
 from frazil.spec.model.kinds.snapshot import OP, SNAPSHOT, TAKEN_AT
 from frazil.spec.secrets import redacted

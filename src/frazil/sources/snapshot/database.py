@@ -16,7 +16,7 @@ from frazil.sources.postgres.database.server import Server
 from frazil.sources.postgres.errors import translate_server_errors
 from frazil.sources.postgres.landed.load import ExportedSnapshot, load_table
 from frazil.sources.postgres.rows import locked_table, table_rows
-from frazil.sources.snapshot.dumps import Dump, all_dumps, dump_at, dumps_folder
+from frazil.sources.snapshot.source import Dump, all_dumps, dump_at, dumps_folder
 from frazil.spec.secrets import redacted, resolve
 
 if TYPE_CHECKING:

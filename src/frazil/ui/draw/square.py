@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from frazil.ui.draw.scale import Scale, Tick
-from frazil.ui.draw.versions import Palette, Row, time_in
+from frazil.ui.draw.timeline import Palette, Row, time_in
 from frazil.ui.text import moment
 
 if TYPE_CHECKING:

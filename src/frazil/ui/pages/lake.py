@@ -9,7 +9,7 @@ from frazil import api
 from frazil.plan.explain import explain
 from frazil.serve.check.check import check
 from frazil.steps import Ingest, Normalize, RefreshGold, UpdateMart
-from frazil.ui.page import Page, number_asked
+from frazil.ui.pages import Page, number_asked
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -18,9 +18,8 @@ from frazil.spec.sql.references import marts_of
 from frazil.spec.sql.select import source_table
 from frazil.spec.tables import lake_tables, source_tables
 from frazil.ui.draw.square import draw_square
-from frazil.ui.draw.timeline import draw_timeline, mart_kind
-from frazil.ui.draw.versions import ADDED
-from frazil.ui.page import Page, number_asked
+from frazil.ui.draw.timeline import ADDED, draw_timeline, mart_kind
+from frazil.ui.pages import Page, number_asked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
     from frazil.serve.quarantine import QuarantinedRecord
     from frazil.spec import Pipeline, Table
-    from frazil.ui.page import Shown
+    from frazil.ui.pages import Shown
 
 
 _LISTED: Final = 200

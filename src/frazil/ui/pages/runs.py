@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil import api
 from frazil.ui.draw.scale import WIDTH, time_axis
-from frazil.ui.page import Page
+from frazil.ui.pages import Page
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -12,7 +12,7 @@ from frazil.spec.sql.select import source_table
 from frazil.spec.tables import source_tables
 from frazil.ui.draw.heat import draw_heat
 from frazil.ui.draw.layers import HEIGHT, WIDTH, layered
-from frazil.ui.page import Page, number_asked
+from frazil.ui.pages import Page, number_asked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,7 +12,7 @@ from frazil.iceberg.metadata import NotOnThisMachineError
 from frazil.iceberg.snapshot import TableSnapshot, verify_bookmark
 from frazil.plan.alterations import AlteredTableError, altered_tables, said_of
 from frazil.plan.layout import BRONZE
-from frazil.serve.tables.tables import read_snapshot
+from frazil.serve.tables import read_snapshot
 from frazil.silver.contract import settle
 from frazil.silver.evolution import evolved, renamed_bookmark
 from frazil.spec.amount import counted
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from frazil.silver.contract import Contract
     from frazil.spec import Current, History, Pipeline, Table
     from frazil.spec.tables import LakeTable
+
 
 _TIMES: Final = ("timestamp", "timestamp_ntz", "date")
 

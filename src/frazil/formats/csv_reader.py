@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from frazil.formats.csv.form import CsvForm, RecordSpans, other_lines
-from frazil.formats.csv.lines import (
+from frazil.formats.csv_form import CsvForm, RecordSpans, other_lines
+from frazil.formats.csv_lines import (
     BLOCK_BYTES,
     BOM,
     KEPT_BYTES,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from frazil.formats.csv.lines import CsvDialect, Scan
+    from frazil.formats.csv_lines import CsvDialect, Scan
     from frazil.formats.records import OwnFilter
 
 

@@ -15,13 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.formats.csv.form import offsets_of
-from frazil.formats.json.lines import NoObjectError, object_fields
+from frazil.formats.csv_form import offsets_of
+from frazil.formats.json_lines import NoObjectError, object_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
+
 
 _MOST_SHAPES: Final = 64
 _BLANK: Final = r"[ \t\r\n]*+"

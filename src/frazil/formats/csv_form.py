@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from frazil.formats.csv.lines import Scan
+    from frazil.formats.csv_lines import Scan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

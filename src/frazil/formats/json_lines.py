@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from frazil.formats.csv.lines import BLOCK_BYTES, KEPT_BYTES, RECORD_BYTES, is_gzip, open_behind_mark, too_large
+from frazil.formats.csv_lines import BLOCK_BYTES, KEPT_BYTES, RECORD_BYTES, is_gzip, open_behind_mark, too_large
 from frazil.formats.records import CSV, Bad, Parsed, Part
 
 if TYPE_CHECKING:

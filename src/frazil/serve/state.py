@@ -25,7 +25,7 @@ from frazil.plan.state import (
     with_altered,
     with_fold,
 )
-from frazil.serve.tables.tables import read_snapshot, tables, verify_manifests
+from frazil.serve.tables import read_snapshot, tables, verify_manifests
 from frazil.sources.base import SourceDelta
 from frazil.sources.kinds import source_of
 from frazil.sources.ledger import LEDGER_FIELDS, Ledger
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from frazil.catalog.catalogs import Located
     from frazil.spec import Gold, Pipeline, Table
     from frazil.spec.sql.select import Selection
+
 
 _NONE: Final[Mapping[str, FrazilError]] = MappingProxyType({})
 

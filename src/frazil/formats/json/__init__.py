@@ -1,1 +1,0 @@
-"""JSON: lines to objects, and values to the texts that silver reads."""
