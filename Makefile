@@ -39,13 +39,13 @@ truncate: ## Empty the orders in the PostgreSQL of make up
 
 test: .venv/.jars ## Run the tests: the pure ones, with their coverage, and those on Spark; no server
 	$(BIN)/python -m pytest -m "not (spark or process) and $(SHORT)" -n 2 --dist worksteal --cov
-	$(BIN)/python -m pytest -m "(spark or process) and $(SHORT)" -n 2 --dist worksteal
+	$(BIN)/python -m pytest -m "(spark or process) and $(SHORT)" -n 3 --dist worksteal
 
 test-spark: .venv-spark-$(VERSION)/.jars ## Run behaviours, properties, interrupts and how tables are written on another PySpark: make test-spark VERSION=4.0.5
 	.venv-spark-$(VERSION)/bin/python -m pytest tests/behaviours tests/properties tests/lake/test_row_delta.py tests/faults/test_interrupts.py -m "$(SHORT)" -n 2 --dist worksteal
 
 e2e: .venv/.jars .venv/.browser .venv-airflow/.packages .venv-dbt/.packages ## Run the tests against real servers, those that kill whole processes, and long ones
-	$(BIN)/python -m pytest -m "(server or fault or long) and not laws" -n 2 --dist loadfile --no-loadscope-reorder --durations=25
+	$(BIN)/python -m pytest -m "(server or fault or long) and not laws" -n 3 --dist loadfile --no-loadscope-reorder --durations=25
 	PATH="$$PWD/.venv/bin:$$PATH" .venv-airflow/bin/python -m pytest integrations/airflow
 
 laws: .venv/.jars .venv-airflow/.packages .venv-dbt/.packages ## Run the long property tests, and what CI has no time for
@@ -122,7 +122,7 @@ bench-quick: .venv-bench/.jars ## Compare with others in five minutes, and draw 
 .venv-docs/.packages: .venv/.packages docs/requirements.txt docs/constraints.txt
 	@echo 'docs: Sphinx, in .venv-docs'
 	@$(UV) venv --quiet --allow-existing --python $(BIN)/python .venv-docs
-	@$(UV) pip install --quiet --python .venv-docs/bin/python -c constraints.txt -c docs/constraints.txt -r docs/requirements.txt -e .
+	@$(UV) pip install --quiet --python .venv-docs/bin/python -c constraints.txt -c docs/constraints.txt -r docs/requirements.txt -e '.[spark]'
 	@touch $@
 
 # Airflow and the engine never share an environment: their dependencies would hold each other back.
@@ -142,7 +142,7 @@ bench-quick: .venv-bench/.jars ## Compare with others in five minutes, and draw 
 .venv-bench/.packages: .venv/.packages pyproject.toml bench/requirements.txt bench/constraints.txt
 	@echo 'bench: the peers, in .venv-bench'
 	@$(UV) venv --quiet --allow-existing --python $(BIN)/python .venv-bench
-	@$(UV) pip install --quiet --python .venv-bench/bin/python -c bench/constraints.txt -r bench/requirements.txt -e .
+	@$(UV) pip install --quiet --python .venv-bench/bin/python -c bench/constraints.txt -r bench/requirements.txt -e '.[spark]'
 	@touch $@
 
 .venv-bench/.java: .venv-bench/.packages

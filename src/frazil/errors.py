@@ -174,6 +174,19 @@ class SetupError(FrazilError):
     exit_code = 2
 
 
+class SparkMissingError(SetupError):
+    """PySpark is not installed, and what was asked for needs Spark."""
+
+    code = "FZ919"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "PySpark is not installed: runs, maintain, erase and replay need it",
+            hint="pip install 'frazil[spark]', or 'frazil[java]' where the machine has no Java; "
+            "capture, query, status, check and ui work without",
+        )
+
+
 class JavaError(SetupError):
     """No Java that Spark supports was found."""
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from frazil.testing.s3 import S3Server
 
 FILE_SECONDS = 1.5
-FEW_ERASES, MANY_ERASES = 1, 30
+ERASES = 30
 FEW_RESTARTS, MANY_RESTARTS = 2, 20
 
 
@@ -29,17 +29,17 @@ def tell(what: str, seconds: list[float]) -> None:
     sys.stdout.write(f"\n{len(seconds)} x {what}: median {middle:.0f} s, longest {longest:.0f} s\n")
 
 
-@pytest.mark.parametrize("erases", [FEW_ERASES, pytest.param(MANY_ERASES, marks=pytest.mark.laws)])
+@pytest.mark.laws
 def test_an_erase_has_its_turn_beside_a_watch_of_another_host(
-    erases: int, s3: S3Server, postgres: PostgresServer, tmp_path: Path
+    s3: S3Server, postgres: PostgresServer, tmp_path: Path
 ) -> None:
-    lake = new_lake(f"erases{erases}", s3, postgres.url, tmp_path)
+    lake = new_lake("erases", s3, postgres.url, tmp_path)
     lake.land()
     with followed(lake) as watch:
         lake.caught_up(watch)
         seconds = []
         with lake.fed(FILE_SECONDS):
-            for number in range(erases):
+            for number in range(ERASES):
                 # Every third one is a key of which there is no record.
                 key = KEYS + number + 1 if number % 3 == 1 else lake.lot.randint(1, KEYS)
                 seconds.append(lake.erase(key))

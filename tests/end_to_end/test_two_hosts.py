@@ -46,7 +46,7 @@ def test_what_two_hosts_do_at_once_leaves_the_lake_right(
 ) -> None:
     history = new_history(seed, hosts, servers, tmp_path_factory.mktemp("landing"))
 
-    history.live(rounds=3 if seed in SHORT else 5)
+    history.live(rounds=2 if seed in SHORT else 5)
 
     assert history.differences() == [], "\n".join(history.said)
     servers.forget(history.catalog, history.bucket)

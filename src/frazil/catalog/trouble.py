@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
-from frazil.errors import BusyError, FrazilError, SessionError, SetupError, StorageError
+from frazil.errors import BusyError, FrazilError, SessionError, SetupError, SparkMissingError, StorageError
 from frazil.host import has_ended
 from frazil.iceberg.damage import DamagedTableError, damaged
 
@@ -121,6 +121,8 @@ def translate_error(error: BaseException, pipeline: Pipeline | None = None) -> F
         error.advise(pipeline)
     if isinstance(error, FrazilError):
         return error
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in {"pyspark", "py4j"}:
+        return SparkMissingError()
     chain = faults(error)
     for rule in (_from_a_worker, _no_room, _no_right, _no_memory, _no_java, _no_port, _no_driver, _overtaken):
         if (known := rule(chain)) is not None:

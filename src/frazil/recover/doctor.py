@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import importlib.util
 import os
 import platform
 import re
@@ -27,7 +28,7 @@ from frazil.catalog.store_check import look_at_store
 from frazil.catalog.trouble import CatalogError, as_frazil_error
 from frazil.catalog.warehouse import read_version, verify_catalog
 from frazil.duck.database import taken_files
-from frazil.errors import FrazilError
+from frazil.errors import FrazilError, SparkMissingError
 from frazil.host import cache_folder, default_heap_mib, free_memory_bytes, total_memory_bytes, usable_cores
 from frazil.iceberg.damage import DamagedTableError, local_path
 from frazil.iceberg.files import damage_of
@@ -108,7 +109,11 @@ def _machine() -> Iterator[Diagnosis]:
         try:
             yield Diagnosis(what=name, ok=True, detail=importlib.metadata.version(name))
         except importlib.metadata.PackageNotFoundError:
-            yield Diagnosis(what=name, ok=None, detail="not installed as a package")
+            if name == "pyspark" and importlib.util.find_spec(name) is None:
+                missing = SparkMissingError()
+                yield Diagnosis(what=name, ok=None, detail=missing.message, hint=missing.hint)
+            else:
+                yield Diagnosis(what=name, ok=None, detail="not installed as a package")
     heap_mib = default_heap_mib()
     total_mib, free = total_memory_bytes() // 2**20, free_memory_bytes()
     enough = None if free is None else free // 2**20 > heap_mib
@@ -131,6 +136,8 @@ def _machine() -> Iterator[Diagnosis]:
 def _jars(pipeline: Pipeline | None) -> Iterator[Diagnosis]:
     try:
         jars = default_jars() if pipeline is None else jars_for(pipeline)
+    except SparkMissingError:
+        jars = ()
     except FrazilError:  # the finding on the warehouse says why
         jars = default_jars()
     for jar in jars:

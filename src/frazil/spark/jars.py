@@ -19,9 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import pyspark
-
-from frazil.errors import FrazilError, JarError
+from frazil.errors import FrazilError, JarError, SparkMissingError
 from frazil.host import cache_folder, keep_text
 from frazil.spark.java import find_java
 from frazil.spec import JdbcCatalog
@@ -117,12 +115,26 @@ _ELSEWHERE: Final = "set FRAZIL_CACHE to a folder that can be written"
 _REASON: Final = re.compile("not found|Exception|Connection|Host")
 
 
-def iceberg_runtime(spark: str = pyspark.__version__) -> Jar:
+def spark_version() -> str:
+    """Return the version of PySpark.
+
+    Raises:
+        SparkMissingError: PySpark is not installed.
+    """
+    try:
+        import pyspark  # noqa: PLC0415 - what only reads a lake works without
+    except ModuleNotFoundError as error:
+        raise SparkMissingError from error
+    return pyspark.__version__
+
+
+def iceberg_runtime(spark: str | None = None) -> Jar:
     """Return the jar of Iceberg for a version of Spark, by default the installed one.
 
     Raises:
         JarError: Frazil was not tested with this version.
     """
+    spark = spark or spark_version()
     found = _RUNTIMES.get(".".join(spark.split(".")[:2]))
     if found is None:
         versions = ", ".join(_RUNTIMES)
@@ -130,12 +142,12 @@ def iceberg_runtime(spark: str = pyspark.__version__) -> Jar:
     return found
 
 
-def default_jars(spark: str = pyspark.__version__) -> tuple[Jar, ...]:
+def default_jars(spark: str | None = None) -> tuple[Jar, ...]:
     """Return what a pipeline with the embedded catalog on a local disk needs."""
     return iceberg_runtime(spark), SQLITE
 
 
-def jars_for(pipeline: Pipeline, spark: str = pyspark.__version__) -> tuple[Jar, ...]:
+def jars_for(pipeline: Pipeline, spark: str | None = None) -> tuple[Jar, ...]:
     """Name the jars that a pipeline's catalog and warehouse need, always in the same order.
 
     SQLite's driver is always among them: most pipelines then share one set, and one start-up archive.

@@ -58,9 +58,15 @@ def _values(rows: Sequence[Sequence[Any]], place: int, *, is_uuid: bool) -> list
 
 
 def pandas_of(table: pa.Table) -> pd.DataFrame:
-    """Return a table as a pandas frame with Arrow's types: integers with NULL and decimals stay exact."""
-    import pandas as pd  # noqa: PLC0415 - half a second
+    """Return a table as a pandas frame with Arrow's types: integers with NULL and decimals stay exact.
 
+    Raises:
+        SetupError: pandas is not installed.
+    """
+    try:
+        import pandas as pd  # noqa: PLC0415 - optional, and half a second
+    except ModuleNotFoundError as error:
+        raise SetupError("pandas is not installed", hint="pip install pandas, or use .to_arrow()") from error
     frame: pd.DataFrame = table.to_pandas(types_mapper=pd.ArrowDtype)
     return frame
 
