@@ -100,6 +100,15 @@ def test_tables_are_chosen_in_a_database_only(tmp_path: Path) -> None:
     assert [*tmp_path.iterdir()] == []
 
 
+def test_a_project_from_another_database_is_refused_without_its_password(tmp_path: Path) -> None:
+    said = command("init", f"{tmp_path}", "--from", "mysql://app:hidden@db/shop")
+
+    assert said.code == 2
+    assert "cannot be made from mysql://…" in said.text
+    assert "hidden" not in said.text
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_quiet_prints_errors_only(project: Path) -> None:
     assert command("validate", f"{project}", "-q").text == ""
     assert "[FZ103]" in command("plan", f"{project}", "-q", "--select", "nosuch").text

@@ -81,17 +81,14 @@ def init(folder: Path | str, *, source: Path | str | None = None, tables: Words 
         NoContractError: the file is not a data contract.
         ServerError: the database does not answer.
         UnknownTableError: the database has none of the tables.
-        DeclarationError: ``tables`` without a database.
+        DeclarationError: ``tables`` without a database, or an address of another kind.
 
     Cost: reads samples of the source's files, or the catalog of the database.
     """
-    from frazil.sources.postgres.declaration import is_server
     from frazil.spec.load.project import new_declaration, write_declaration
 
     project = Path(folder)
-    of_server = source is not None and is_server(f"{source}")
-    if tables and not of_server:
-        raise DeclarationError("tables are chosen in a database only", hint="--from postgresql://… --tables orders")
+    of_server = _is_of_server("" if source is None else f"{source}", tables)
     file = new_declaration(project)
     if of_server:
         from frazil.spec.sql.select import words
@@ -115,6 +112,27 @@ def init(folder: Path | str, *, source: Path | str | None = None, tables: Words 
     found = discover(landing if is_store(landing) else f"{Path(landing).resolve()}")
     write_declaration(file, dms_declaration(name, project.resolve(), found))
     return NewProject(declaration=file, discovered=tuple(found))
+
+
+def _is_of_server(source: str, tables: Words) -> bool:
+    """Return whether a source is a database.
+
+    Raises:
+        DeclarationError: it is none, and tables are chosen in it; or it is an address of another kind.
+    """
+    from frazil.sources.postgres.declaration import is_server
+    from frazil.spec.model.stores import is_store
+
+    of_server = is_server(source)
+    if tables and not of_server:
+        raise DeclarationError("tables are chosen in a database only", hint="--from postgresql://… --tables orders")
+    if "://" in source and not of_server and not is_store(source):
+        raise DeclarationError(
+            f"a project cannot be made from {source.partition('://')[0]}://…",
+            hint="give a folder, a bucket such as s3://…, a data contract, or postgresql://…; "
+            "changes of other databases come by Debezium or Amazon DMS",
+        )
+    return of_server
 
 
 def server_tables(source: str) -> tuple[FoundTable, ...]:
