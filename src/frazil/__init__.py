@@ -8,7 +8,7 @@ The rooms, in the order of the data. Each room imports only those above it::
     sources                   the kinds of sources: reading and capture
     bronze, silver, marts     raw records; typed changes; current tables and history
     gold, plan                aggregates; declaration and state in, steps out
-        iceberg, catalog          the table format as files; catalogs and warehouses
+    iceberg, catalog          the table format as files; catalogs and warehouses
     spark, duck, lake         Java and the session; DuckDB; transactions over tables
     audit, runner             certificates and records; does a plan
     erase, recover, past      erases subjects; repairs; cut, rollback, drop
