@@ -58,7 +58,7 @@ class Progress(_OnTerminal):
         self,
         *,
         quiet: bool = False,
-        first: str | None = "plan and start Spark",
+        first: str | None = "plan and start Spark if there is work",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._quiet, self._clock, self._first = quiet or out.quiet, clock, first

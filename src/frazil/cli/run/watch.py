@@ -43,7 +43,7 @@ def watch(
     with error_exit(as_json=as_json, verbose=verbose):
         pipeline = api.load(path)
         followed = api.selection(pipeline, select or ())
-        with Progress(quiet=as_json or not err.is_terminal) as progress:
+        with Progress(quiet=as_json or not err.is_terminal, first="start Spark") as progress:
             for line in watched(pipeline, followed.tables):
                 err.print(line, markup=False)
             options = api.WatchOptions(
