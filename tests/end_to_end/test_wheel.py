@@ -15,6 +15,8 @@ import pytest
 if TYPE_CHECKING:
     from tests.shop import Shop
 
+pytestmark = [pytest.mark.long, pytest.mark.process]
+
 ROOT = Path(__file__).parents[2]
 READING = ("validate", "status", "ls", "check", "plan", "runs", "quarantine", "doctor")
 
@@ -56,7 +58,6 @@ def frazil(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin" / "frazil"
 
 
-@pytest.mark.long
 def test_wheel_and_sdist_have_every_file_of_the_package(built: Path) -> None:
     package = {
         f"{path.relative_to(ROOT / 'src')}"
@@ -73,7 +74,6 @@ def test_wheel_and_sdist_have_every_file_of_the_package(built: Path) -> None:
     assert package <= in_sdist
 
 
-@pytest.mark.long
 def test_a_lake_is_read_without_pyspark_and_a_run_says_what_it_needs(shop: Shop, frazil: Path) -> None:
     shop.land("20260101.csv", "U,1,2026-01-01 00:00:00,ada")
     shop.run()
@@ -95,3 +95,16 @@ def test_a_lake_is_read_without_pyspark_and_a_run_says_what_it_needs(shop: Shop,
     assert "[FZ919]" in run
     assert "[FZ919]" in maintain
     assert [*Path(folder, "landing").glob("20260102.csv")]
+
+
+@pytest.mark.parametrize("others", ["dbt-core dbt-duckdb", "dlt[duckdb]", "sqlmesh", "apache-airflow>=3"])
+def test_the_wheel_fits_into_an_environment_with_other_tools(built: Path, others: str, tmp_path: Path) -> None:
+    [wheel] = built.glob("*.whl")
+    wanted = tmp_path / "requirements.in"
+    wanted.write_text(
+        "\n".join([f"frazil[catalogs,postgres,stores,ui] @ {wheel.as_uri()}", *others.split()]), encoding="utf-8"
+    )
+
+    found = call(sys.executable, "-m", "uv", "pip", "compile", "--quiet", wanted)
+
+    assert all(f"\n{one.partition('[')[0].partition('>')[0]}==" in found for one in others.split())
