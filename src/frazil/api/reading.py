@@ -104,9 +104,12 @@ def check(
         NoLakeError: no table of the lake exists.
     """
     from frazil.serve.check.check import check as prove
+    from frazil.serve.checks import LAWS, keep_results
 
     pipeline = load(declaration)
-    return _told(pipeline, "check", prove(pipeline, select=select, listener=listener))
+    found = _told(pipeline, "check", prove(pipeline, select=select, listener=listener))
+    keep_results(pipeline, LAWS, found)
+    return found
 
 
 def check_certificates(
@@ -157,10 +160,15 @@ def check_source(
     """
     from frazil.serve.check.check import Silent
     from frazil.serve.check.compare import compare
+    from frazil.serve.checks import SOURCE, keep_results
 
     pipeline, place = load(declaration), None if against is None else f"{against}"
     findings = compare(pipeline, listener or Silent(), select=select, against=place)
-    return _told(pipeline, "source", findings) if against is None else tuple(findings)
+    if against is not None:
+        return tuple(findings)
+    found = _told(pipeline, "source", findings)
+    keep_results(pipeline, SOURCE, found)
+    return found
 
 
 def _told(pipeline: Pipeline, origin: str, findings: Iterable[Finding]) -> tuple[Finding, ...]:

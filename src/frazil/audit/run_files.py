@@ -119,6 +119,13 @@ def write_file(pipeline: Pipeline, sort: str, name: str, content: bytes, *, last
     return beside
 
 
+def read_file(pipeline: Pipeline, sort: str, name: str) -> dict[str, Any] | None:
+    """Return the JSON object of a file that :func:`write_file` wrote; None if there is none, or it cannot be read."""
+    below, beside = files_places(pipeline, sort)
+    found = _read(below, name)
+    return _read(beside, name) if found is None else found
+
+
 def write_run_file(pipeline: Pipeline, run: str, part: str, content: Mapping[str, Any]) -> None:
     """Write one of the two files of a run, as :func:`write_file`, and remove the files of runs that are too old.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -13,6 +13,7 @@ from frazil.catalog.catalogs import NoLakeError
 from frazil.errors import StorageError
 from frazil.iceberg.snapshot import TableSnapshot
 from frazil.runner.past_runs import FACET, standing
+from frazil.serve.checks import LastChecks, last_checks
 from frazil.serve.tables import read_snapshot, tables
 from frazil.spec.tables import gold_table, lake_tables, source_tables
 
@@ -77,6 +78,7 @@ class TableOverview:
         marts: marts in the order of the declaration; for an aggregate itself.
         results: the newest results, the last one first.
         trouble: why a table cannot be read; None if all can.
+        checks: results of the last checks.
     """
 
     table: str
@@ -87,6 +89,7 @@ class TableOverview:
     marts: tuple[MadeOverview, ...] = ()
     results: tuple[RunResult, ...] = ()
     trouble: str | None = None
+    checks: LastChecks = field(default_factory=LastChecks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +117,7 @@ def overview(pipeline: Pipeline, names: Collection[str]) -> Overview:
     Raises:
         StorageError: the catalog cannot be read.
 
-    Cost: reads the catalog, a metadata file for each of the tables and at most twenty run files.
+    Cost: reads the catalog, a metadata file for each of the tables, at most twenty run files and the last checks.
     """
     try:
         located, exists = tables(pipeline), True
@@ -134,6 +137,8 @@ def overview(pipeline: Pipeline, names: Collection[str]) -> Overview:
             found.append(
                 TableOverview(table=name, committed_at=at, marts=marts, results=results.get(name, ()), trouble=trouble)
             )
+    checks = last_checks(pipeline)
+    found = [replace(one, checks=checks.get(one.table.removeprefix("gold."), LastChecks())) for one in found]
     return Overview(tables=tuple(found), exists=exists and bool(located), open_run=standing(pipeline, ()).open_run)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -17,6 +17,7 @@ from frazil.duck.sql import scan
 from frazil.errors import FrazilError, HistoryChangedError, StorageError
 from frazil.iceberg.snapshot import TableSnapshot
 from frazil.runner.past_runs import standing
+from frazil.serve.checks import LastChecks, last_checks
 from frazil.serve.lag import CaptureLag, Lags
 from frazil.serve.layers import verify_foreign, verify_gold
 from frazil.serve.tables import read_snapshot, tables, unfinished_erase, verify_manifests
@@ -95,6 +96,7 @@ class TableStatus:
             them.
         unfinished_erase: name of an erase that is running or was killed, or None.
         captured: lag of the landing files behind each server of a captured table.
+        checks: results of the last checks.
     """
 
     table: str
@@ -117,6 +119,7 @@ class TableStatus:
     captured: tuple[CaptureLag, ...] = ()
     horizon: str | None = None
     treating: bool = False
+    checks: LastChecks = field(default_factory=LastChecks)
 
 
 def status(pipeline: Pipeline, *, select: Sequence[str] = ()) -> list[TableStatus]:
@@ -133,9 +136,9 @@ def status(pipeline: Pipeline, *, select: Sequence[str] = ()) -> list[TableStatu
         UnknownSelectionError: a word of ``select`` matches nothing.
         DamagedTableError: a file of one of the tables is missing or damaged.
 
-    Cost: reads a metadata file for each table and the ledger of each bronze table, lists each source, and opens a
-    connection for each slot, log and topic. Rows are read only if delete files or deletion flags make the numbers in
-    the metadata inexact.
+    Cost: reads the last checks, a metadata file for each table and the ledger of each bronze table, lists each source,
+    and opens a connection for each slot, log and topic. Rows are read only if delete files or deletion flags make the
+    numbers in the metadata inexact.
     """
     located = _located(pipeline)
     names = selected(pipeline, select).tables
@@ -149,7 +152,8 @@ def status(pipeline: Pipeline, *, select: Sequence[str] = ()) -> list[TableStatu
         with translated(pipeline), opening.result() as connection:
             lake = _Lake(pipeline, located, connection, failures)
             found = [lake.table(table, source) for table, source in zip(chosen, sources, strict=True)]
-    return [replace(one, captured=lags.of(one.table)) for one in found]
+    checks = last_checks(pipeline)
+    return [replace(one, captured=lags.of(one.table), checks=checks.get(one.table, LastChecks())) for one in found]
 
 
 def open_run(pipeline: Pipeline) -> OpenRun | None:

@@ -63,6 +63,7 @@ def _table(table: TableStatus) -> None:
     )
     if table.horizon:
         out.print(f"  changes before {table.horizon} are folded into the baseline", markup=False)
+    _checks(table)
     for lag in table.captured:
         _lag(lag)
     if table.waiting:
@@ -81,6 +82,23 @@ def _table(table: TableStatus) -> None:
         says = f"old files may hold values of columns with pii: frazil erase --select {table.table} --pii removes them"
         out.print(f"  {says}", style="red", markup=False)
     _failures(table.failures)
+
+
+def _checks(table: TableStatus) -> None:
+    """Print when the table was last proved and last compared with its source; nothing if that never happened."""
+    laws, source = table.checks.laws, table.checks.source
+    if laws is not None:
+        proofs = ", ".join(
+            f"{number:,} {word}"
+            for number, word in ((laws.failed, "failed"), (laws.undecided, "undecided"), (laws.held, "held"))
+            if number
+        )
+        style = "red" if laws.failed else None
+        out.print(f"  proofs at {laws.at:%Y-%m-%d %H:%M:%S}: {proofs}", style=style, markup=False)
+    if source is not None:
+        what = "differed from" if source.failed else "was not comparable with" if source.undecided else "was equal to"
+        style = "red" if source.failed else None
+        out.print(f"  {what} its source at {source.at:%Y-%m-%d %H:%M:%S}", style=style, markup=False)
 
 
 def _lag(lag: CaptureLag) -> None:
