@@ -20,7 +20,7 @@ project = "Frazil"
 author = "The authors of Frazil"
 release = version = version_of("frazil")
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "commands"]
-exclude_patterns = ["README.md"]  # the index includes it
+exclude_patterns = ["README.md"]  # the index begins with it
 myst_heading_anchors = 4
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
@@ -38,13 +38,15 @@ _ROW = re.compile(r"^\| `(FZ[0-9]{3})` \|", re.MULTILINE)
 
 
 def _for_the_site(app: Sphinx, page: str, source: list[str]) -> None:
-    """Write links to files outside the docs as text, and give each error an anchor of its own."""
+    """Write links to files outside the docs as text, give each error an anchor, and begin the index with the README."""
     folder = Path(app.env.doc2path(page)).parent
 
     def linked(found: re.Match[str]) -> str:
         is_outside = found[2].startswith("..") and not (folder / found[2]).resolve().is_relative_to(_HERE)
         return found[1] if is_outside else found[0]
 
+    if page == "index":
+        source[0] = (_HERE / "README.md").read_text(encoding="utf-8") + "\n" + source[0]
     source[0] = _LINK.sub(linked, source[0])
     if page == "errors":
         source[0] = _ROW.sub(lambda row: f'| <a id="{row[1].lower()}"></a>`{row[1]}` |', source[0])

@@ -32,7 +32,7 @@ LONG: Final = tuple(
 )
 """Pages of many runs, which `make e2e` follows."""
 
-DIRECTIVES: Final = ("{include}", "{toctree}", "{eval-rst}", "{frazil-commands}")
+DIRECTIVES: Final = ("{toctree}", "{eval-rst}", "{frazil-commands}")
 """What only the site shows: `make docs` fails where it cannot."""
 
 BLOCKS: Final = [(name, block) for name, page in PAGES.items() for block in blocks(page)]
