@@ -58,7 +58,7 @@ check: .venv/.packages ## Formatting, lint, plain English and types, as CI sees 
 	$(BIN)/mypy
 
 docs: .venv-docs/.packages ## Build the site of the documentation into build/docs; a warning fails
-	.venv-docs/bin/python -m sphinx -q -W --keep-going -b html -d build/docs-cache docs build/docs
+	.venv-docs/bin/python -m sphinx -q -a -W --keep-going -b html -d build/docs-cache docs build/docs
 	@echo 'docs: open build/docs/index.html'
 
 fix: .venv/.packages ## Format, and fix what ruff can fix

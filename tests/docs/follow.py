@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.docs.page import Step
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples"
-SHELL: Final = ("cp", "echo", "mkdir", "mv", "sed")
+SHELL: Final = ("cp", "echo", "mkdir", "mv", "psql", "sed")
 NOT_RUN: Final = {
     "make": "works on the clone itself, for minutes; what it does are tests and examples of their own",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +19,7 @@ from frazil.catalog.conf import PREFIX
 from frazil.spec.load.document import read_document
 from frazil.spec.load.parse import parse
 from frazil.testing.generate import generate
+from frazil.testing.postgres import find_programs, postgres_server
 from frazil.testing.sample_files import SampleFiles
 
 ROOT: Final = Path(__file__).parents[2]
@@ -31,6 +33,9 @@ LONG: Final = tuple(
     f"docs/{name}.md" for name in ("erase", "handover", "personal-data", "python", "quickstart", "rollback", "time")
 )
 """Pages of many runs, which `make e2e` follows."""
+
+ON_POSTGRESQL: Final = "docs/first-postgresql.md"
+"""The page that needs a server."""
 
 DIRECTIVES: Final = ("{toctree}", "{eval-rst}", "{frazil-commands}")
 """What only the site shows: `make docs` fails where it cannot."""
@@ -65,12 +70,25 @@ def reader(
     [
         pytest.param(name, marks=[pytest.mark.long] if name in LONG else [])
         for name, page in PAGES.items()
-        if steps(page)
+        if steps(page) and name != ON_POSTGRESQL
     ],
 )
 def test_a_page_does_what_it_says(name: str, reader: Reader) -> None:
     for step in steps(PAGES[name]):
         reader.follow(step)
+
+
+@pytest.mark.long
+@pytest.mark.server
+@pytest.mark.spark
+@pytest.mark.parametrize("name", [ON_POSTGRESQL])
+def test_the_page_on_postgresql_does_what_it_says(name: str, reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = find_programs()[0]
+    monkeypatch.setenv("PATH", f"{programs.folder}{os.pathsep}{os.environ['PATH']}")
+    with postgres_server(programs, settings={"wal_level": "logical"}) as server:
+        monkeypatch.setenv("SHOP_DB", server.url)
+        for step in steps(PAGES[name]):
+            reader.follow(step)
 
 
 @pytest.mark.parametrize(("name", "block"), [pytest.param(*each, id=f"{each[0]}:{each[1].line}") for each in BLOCKS])
