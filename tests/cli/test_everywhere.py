@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 import pytest
@@ -107,6 +108,16 @@ def test_a_project_from_another_database_is_refused_without_its_password(tmp_pat
     assert "cannot be made from mysql://…" in said.text
     assert "hidden" not in said.text
     assert [*tmp_path.iterdir()] == []
+
+
+def test_the_log_level_holds_for_spark_and_clients(project: Path) -> None:
+    log = logging.getLogger("frazil")
+    try:
+        assert command("validate", f"{project}", "--log-level", "debug").code == 0
+        assert log.level == logging.DEBUG
+    finally:
+        log.setLevel(logging.NOTSET)
+    assert command("validate", f"{project}", "--log-level", "loud").code == 2
 
 
 def test_quiet_prints_errors_only(project: Path) -> None:

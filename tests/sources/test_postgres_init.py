@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -87,6 +90,20 @@ def test_a_reference_is_written_as_it_is(url: str, tmp_path: Path, monkeypatch: 
     [table] = api.load(tmp_path).tables
     assert table.source.url == "${env:ANY}"
     assert (begun.variable, begun.needs) == (None, ())
+
+
+def test_in_a_terminal_it_lists_the_tables_once_and_asks_which(url: str, tmp_path: Path) -> None:
+    typed, terminal = os.openpty()
+    os.write(typed, b"sales.*\n")
+    words = [sys.executable, "-m", "frazil", "init", f"{tmp_path}", "--from", url]
+
+    done = subprocess.run(words, stdin=terminal, capture_output=True, text=True, timeout=100, check=True)
+
+    assert "Which tables?" in done.stderr
+    assert done.stdout.count("sales.orders") == 1
+    assert [table.keys for table in api.load(tmp_path).tables] == [("b", "a")]
+    os.close(typed)
+    os.close(terminal)
 
 
 def test_a_table_without_a_key_needs_one_in_the_declaration(url: str, tmp_path: Path) -> None:
