@@ -137,6 +137,15 @@ def test_every_page_is_in_the_list_of_pages_and_on_the_site() -> None:
     assert pages <= {*TEXTS["docs/index.md"].split()}
 
 
+def test_pages_are_short() -> None:
+    """A page has at most 12 KB, but for the list of errors and the numbers that the benchmarks write."""
+    long = {
+        name for name, text in TEXTS.items() if name.startswith(("README", "docs/")) and len(text.encode()) > 12_288
+    }
+
+    assert long == {"docs/errors.md", "docs/benchmarks/numbers.md"}
+
+
 @pytest.mark.parametrize("name", TEXTS)
 def test_files_that_are_named_are_there(name: str) -> None:
     named = set(re.findall(r"`((?:src|tests|docs|examples|scripts|bench)/[\w./-]+)`", TEXTS[name]))
