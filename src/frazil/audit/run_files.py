@@ -119,7 +119,7 @@ def write_file(pipeline: Pipeline, sort: str, name: str, content: bytes, *, last
     return beside
 
 
-def read_file(pipeline: Pipeline, sort: str, name: str) -> dict[str, Any] | None:
+def read_kept_file(pipeline: Pipeline, sort: str, name: str) -> dict[str, Any] | None:
     """Return the JSON object of a file that :func:`write_file` wrote; None if there is none, or it cannot be read."""
     below, beside = files_places(pipeline, sort)
     found = _read(below, name)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from frazil.audit.run_files import read_file, write_file
+from frazil.audit.run_files import read_kept_file, write_file
 from frazil.errors import SetupError, StorageError
 from frazil.serve.query.plain import plain
 
@@ -69,7 +69,7 @@ def keep_results(pipeline: Pipeline, sort: str, findings: Iterable[Finding]) -> 
         names.setdefault(finding.source_table, []).append(finding.ok)
     if not names:
         return
-    kept = read_file(pipeline, _SORT, _FILE) or {}
+    kept = read_kept_file(pipeline, _SORT, _FILE) or {}
     for name, ended in names.items():
         made = Checked(at=now, held=ended.count(True), failed=ended.count(False), undecided=ended.count(None))
         kept[name] = {**_mapping(kept.get(name)), sort: plain(made)}
@@ -82,7 +82,7 @@ def last_checks(pipeline: Pipeline) -> dict[str, LastChecks]:
 
     Cost: reads one small file.
     """
-    kept = read_file(pipeline, _SORT, _FILE) or {}
+    kept = read_kept_file(pipeline, _SORT, _FILE) or {}
     return {
         name: LastChecks(laws=_checked(_mapping(of).get(LAWS)), source=_checked(_mapping(of).get(SOURCE)))
         for name, of in kept.items()
