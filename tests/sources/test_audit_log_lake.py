@@ -9,6 +9,7 @@ import pytest
 
 import frazil
 from frazil import api
+from frazil.runner.steps import truncates
 from frazil.serve.check.check import check
 from frazil.serve.query.query import query
 from frazil.spark.session import spark_session
@@ -43,7 +44,7 @@ def lake(tmp_path: Path, spark: SparkSession) -> Callable[..., Any]:
     (tmp_path / "frazil.yml").write_text(DECLARATION)
     (tmp_path / "landing").mkdir()
 
-    def land(name: str, *changes: tuple[int, str, Any, Any]) -> None:
+    def land(name: str, *changes: tuple[int, str, Any, Any]) -> frazil.RunReport:
         records = [
             {
                 "audit_event_id": number,
@@ -57,8 +58,9 @@ def lake(tmp_path: Path, spark: SparkSession) -> Callable[..., Any]:
         ]
         (tmp_path / "landing" / f"{name}.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
         pipeline = frazil.load(tmp_path)
-        frazil.run(pipeline, spark=spark_session(pipeline))
+        report = frazil.run(pipeline, spark=spark_session(pipeline))
         assert all(finding.ok is not False for finding in check(frazil.load(tmp_path)))
+        return report
 
     def ask(sql: str) -> Sequence[tuple[Any, ...]]:
         return [tuple(row) for row in query(frazil.load(tmp_path), sql).rows]
@@ -116,10 +118,13 @@ def test_a_field_that_is_missing_keeps_its_value_and_null_does_not(lake: Any) ->
     ]
 
 
-def test_a_truncate_empties_the_table(lake: Any) -> None:
-    lake("b", (3, "T", None, None), (4, "I", {"id": 3}, None))
-    lake("a", (1, "I", {"id": 1}, None), (2, "I", {"id": 2}, None))
+def test_a_truncate_empties_the_table_and_many_are_warned_of(lake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(truncates, "_MANY", 1)
+    one = lake("b", (3, "T", None, None), (4, "I", {"id": 3}, None))
+    late = lake("a", (1, "I", {"id": 1}, None), (2, "I", {"id": 2}, None))
+    two = lake("c", (5, "T", None, None), (6, "I", {"id": 3}, None))
 
+    assert ["are kept" in f"{report.tables[0].warnings}" for report in (one, late, two)] == [False, False, True]
     assert lake.ask("SELECT id FROM marts.orders") == [(3,)]
     assert lake.ask("SELECT count(*) FROM silver.orders_quarantine") == [(0,)]
 

@@ -49,6 +49,8 @@ _IS_TRUNCATE: Final = f"({r.CLASS} = {literal(r.TRUNCATE)} AND {PROBLEM} IS NULL
 _IS_CHANGE: Final = f"({r.CLASS} <> {literal(r.TRUNCATE)} AND {PROBLEM} IS NULL)"
 _SAYS_WHERE: Final = f"({r.CLASS} <> {literal(r.TRUNCATE)})"
 """Changes, and what is in quarantine: it says where rows were, though not what they held."""
+_MANY: Final = 300
+"""More kept truncates than these are warned of: they are some 75 kB of every snapshot."""
 _ROWS, _HELD = "frazil_rows", "frazil_held"
 
 
@@ -212,6 +214,11 @@ def spread_truncates(
         lacks = may_lack_columns(context, contract, since)
         if _is_late(context, contract, rows, seen, (held, departed, lacks)):
             return replace(spread, is_late=True)
+    if seen.truncates and len(spread.truncates) > _MANY and context.table.retention is None:
+        context.report.warnings.append(
+            f"{len(spread.truncates):,} truncates are kept, because a change of any age may still come, and each makes "
+            "every commit of the table's changes larger; with retention, old ones go"
+        )
     if seen.truncates or seen.is_older:
         rows = _with_deletes(context, contract, rows, seen.truncates, beside)
     if seen.last_move != NO_MOVE:
