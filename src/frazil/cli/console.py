@@ -21,6 +21,8 @@ from frazil.errors import DeclarationError, FrazilError, FrazilWarning
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from frazil.spec import Pipeline
+
 _PLAIN_WIDTH = 160
 """Width of tables in a file or a pipe, which have no width of their own."""
 
@@ -44,8 +46,18 @@ class NotConfirmedError(DeclarationError):
     code = "FZ107"
 
 
-def confirm(question: str, otherwise: str) -> None:
-    """Ask a question; any answer but yes is an error, so that a script notices that nothing was done."""
+def confirm(pipeline: Pipeline, question: str, otherwise: str) -> None:
+    """Name the lake and ask a question; any answer but yes is an error: a script notices that nothing was done.
+
+    Args:
+        pipeline: whose lake the answer changes.
+        question: to be answered with yes or no.
+        otherwise: what the error says.
+    """
+    from frazil.spec.location import warehouse  # noqa: PLC0415 - most commands ask nothing
+
+    place = warehouse(pipeline)
+    err.print(f"the lake is at {place.path or place.uri}", markup=False)
     try:
         if typer.confirm(question, err=True):
             return

@@ -41,7 +41,9 @@ def cut(
         elif drop is not None:
             if not yes:
                 confirm(
-                    f"Remove the cut '{drop}'? Snapshots that only it keeps can then expire.", "nothing was removed"
+                    pipeline,
+                    f"Remove the cut '{drop}'? Snapshots that only it keeps can then expire.",
+                    "nothing was removed",
                 )
             with Progress(quiet=as_json, first="start Spark and remove the cut"):
                 found = api.drop_cut(pipeline, drop)

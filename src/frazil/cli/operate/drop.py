@@ -36,7 +36,7 @@ def drop(
             grid(None, ["table", "layer", "made of", "rows"], rows, right=["rows"])
         if found:
             if not yes:
-                confirm(_question(found), "nothing was dropped")
+                confirm(pipeline, _question(found), "nothing was dropped")
             with Progress(quiet=as_json, first="start Spark and drop"):
                 api.drop(pipeline, found, spark=api.session(pipeline, short=True, verbose=verbose))
         if as_json:

@@ -44,7 +44,11 @@ def rollback(
         if found.moves:
             if not yes:
                 count = counted(len(found.moves), "table")
-                confirm(f"Roll {count} back to {found.to}? The next run brings them up to date.", "nothing was changed")
+                confirm(
+                    pipeline,
+                    f"Roll {count} back to {found.to}? The next run brings them up to date.",
+                    "nothing was changed",
+                )
             with Progress(quiet=as_json, first="start Spark and roll back"):
                 api.rollback(pipeline, found, spark=api.session(pipeline, short=True, verbose=verbose))
         if as_json:

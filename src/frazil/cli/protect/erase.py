@@ -69,7 +69,7 @@ def erase(
         asked: dict[str, Any] = {"keys": keys, "where": where, "spark": spark}
         if unblock:
             if not yes:
-                confirm("Accept records of these keys again?", "nothing was unblocked")
+                confirm(pipeline, "Accept records of these keys again?", "nothing was unblocked")
             count = api.unblock(pipeline, table, **asked)
             print_json({"unblocked": count}) if as_json else out.print(f"{counted(count, 'key')} unblocked")
             return
@@ -78,7 +78,7 @@ def erase(
                 with Progress(first="search every layer for the keys"):
                     preview = api.erase_preview(pipeline, table, **asked)
                 show_erase(preview)
-            confirm("Erase? It cannot be undone, not even by a rollback.", "nothing was erased")
+            confirm(pipeline, "Erase? It cannot be undone, not even by a rollback.", "nothing was erased")
         _erase(pipeline, table, asked, as_json=as_json)
 
 
@@ -92,7 +92,7 @@ def _treat(pipeline: Pipeline, table: str, *, yes: bool, as_json: bool, verbose:
             with Progress(first="count the values"):
                 preview = api.treat_preview(pipeline, table, spark=spark)
             show_treat(preview)
-        confirm("Replace them? It cannot be undone, not even by a rollback.", "nothing was replaced")
+        confirm(pipeline, "Replace them? It cannot be undone, not even by a rollback.", "nothing was replaced")
     try:
         with Progress(quiet=as_json, first=None) as progress:
             report = api.treat(pipeline, table, spark=spark, tell=progress.step)

@@ -43,7 +43,7 @@ def replay(
         if not as_json:
             err.print(what, markup=False)
         if not yes:
-            confirm("Replay?", "nothing was replayed")
+            confirm(pipeline, "Replay?", "nothing was replayed")
         run_and_report(
             pipeline,
             lambda options: api.replay(pipeline, table=table, corrected=corrected, options=options),

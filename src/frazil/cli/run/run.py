@@ -37,7 +37,7 @@ def run(
             plan = api.plan(pipeline, select=select or (), rebuild=True)
             if plan.selection.tables:  # an aggregate is computed again at any time
                 tables = show_rebuild(plan)
-                confirm(f"Rebuild {tables} from bronze?", f"nothing was rebuilt; it would have been {tables}")
+                confirm(pipeline, f"Rebuild {tables} from bronze?", f"nothing was rebuilt; it would have been {tables}")
         run_and_report(
             pipeline,
             lambda options: api.run(pipeline, plan=plan, select=select or (), rebuild=full_refresh, options=options),

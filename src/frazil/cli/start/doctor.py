@@ -60,7 +60,11 @@ def _repair(path: Path, *, yes: bool, as_json: bool) -> None:
             out.print(f"{one.full_name}: {_target(one)}", markup=False)
     if back and not yes:
         what = "The next run ingests the later changes again from the source, which must still have them."
-        confirm(f"{what} Go back?", f"nothing was changed; {counted(len(back), 'table')} would have gone back")
+        confirm(
+            api.load(path),
+            f"{what} Go back?",
+            f"nothing was changed; {counted(len(back), 'table')} would have gone back",
+        )
     done = api.repair(path)
     if not as_json:
         for name in sorted({*done} - {one.full_name for one in back}):
