@@ -172,7 +172,7 @@ def check_source(
 
 
 def _told(pipeline: Pipeline, origin: str, findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return findings, of which the receivers of ``notify`` are told."""
+    """Send findings to the receivers of ``notify``, and return them."""
     from frazil.interop.notify.message import of_findings
     from frazil.interop.notify.notify import notify
 

@@ -120,7 +120,7 @@ def write_file(pipeline: Pipeline, sort: str, name: str, content: bytes, *, last
 
 
 def read_kept_file(pipeline: Pipeline, sort: str, name: str) -> dict[str, Any] | None:
-    """Return the JSON object of a file that :func:`write_file` wrote; None if there is none, or it cannot be read."""
+    """Return the JSON object in a file of :func:`write_file`; None if the file is missing or unreadable."""
     below, beside = files_places(pipeline, sort)
     found = _read(below, name)
     return _read(beside, name) if found is None else found

@@ -8,7 +8,7 @@ Who holds it writes it again every ten seconds. Who waits takes it over where it
 the waiter's own clock, so no two clocks are compared; on the holder's machine at once, where its process has ended.
 
 The lease is politeness, as the lock of a folder is. A holder that slept past its end goes on, and the compare-and-swap
-of commits refuses what it computed (``lake/orphans.py``). So a store that cannot keep a lease is no failure.
+of commits refuses what it computed (``lake/orphans.py``). A store that cannot keep a lease is therefore not a failure.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def leased(pipeline: Pipeline) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """A version of a lease; without ``version`` there is none yet."""
+    """A version of a lease; ``version`` is None before the first one."""
 
     version: Version | None = None
     holder: Holder | None = None
@@ -304,12 +304,12 @@ class _Lease:
         return found if found.token == wanted.token else None
 
     def leave(self, free: _Found) -> None:
-        """Remember how this process left the lease: it needs not be read again, if nobody takes it meanwhile."""
+        """Remember the version that this process left: the next turn need not read it."""
         self._left = free
 
 
 class _Held:
-    """A lease that is held, and written again by a thread until it is given back."""
+    """A held lease; a thread writes it again until it is given back."""
 
     def __init__(self, lease: _Lease, found: _Found) -> None:
         self._lease, self._found = lease, found
@@ -326,7 +326,7 @@ class _Held:
                 self._found = written
 
     def give_back(self) -> None:
-        """Let others have it, unless one of them took it already."""
+        """Give it back, unless another process took it already."""
         self._is_done.set()
         self._thread.join(LEASE_SECONDS)
         if self._thread.is_alive():

@@ -50,9 +50,9 @@ def confirm(pipeline: Pipeline, question: str, otherwise: str) -> None:
     """Name the lake and ask a question; any answer but yes is an error: a script notices that nothing was done.
 
     Args:
-        pipeline: whose lake the answer changes.
-        question: to be answered with yes or no.
-        otherwise: what the error says.
+        pipeline: the pipeline of the lake.
+        question: a question for yes or no.
+        otherwise: message of the error.
     """
     from frazil.spec.location import warehouse  # noqa: PLC0415 - most commands ask nothing
 

@@ -1,4 +1,4 @@
-"""What all commands have: ``--project``, ``--exclude``, ``--quiet``, ``--log-level``, and old forms with a warning."""
+"""Options of all commands: ``--project``, ``--exclude``, ``--quiet``, ``--log-level``, and old forms with a warning."""
 
 from __future__ import annotations
 

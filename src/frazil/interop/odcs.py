@@ -308,7 +308,7 @@ def _rules(checks: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]], list
 def _of_whole(
     one: dict[str, Any], known: dict[str, str], agreed: list[dict[str, Any]]
 ) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """Yield the rules of a whole mart, each with its name in the contract; the rule is None if it cannot be used."""
+    """Yield the rules of a whole mart, each with its name in the contract; an unusable rule is None."""
     for item in one["properties"]:
         checks = item.get("quality") or ()
         found = [rule for check in checks if (rule := rule_of_check(check, item["name"])) is not None]

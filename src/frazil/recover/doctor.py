@@ -218,7 +218,7 @@ def _catalog(pipeline: Pipeline) -> Iterator[Diagnosis]:
 
 
 def _commit_times(pipeline: Pipeline) -> Iterator[Diagnosis]:
-    """Look whether a clock that was ahead has written to the lake: until its time has come, nobody else can."""
+    """Find commits of a clock that was ahead: no other host can write before their time has come."""
     try:
         located = catalog_reader(pipeline).tables(of_others=False)
         own = [made for made in lake_tables(pipeline) if made.role != "view" and made.key in located]

@@ -1,4 +1,4 @@
-"""Last results of checks, in one file below the warehouse: what people see without proving again."""
+"""The last results of checks, in one file below the warehouse: people see them without another proof."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cheap look at many tables: metadata files and run files only, no rows and no sources."""
+"""A cheap look at many tables: reads only metadata files and run files."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def _span(kept: Mapping[str, Any]) -> Span:
 
 
 def moves_told(moves: Sequence[str]) -> list[str]:
-    """Return a warning about moves to another server; empty if there was no move."""
+    """Return a warning about moves to another server; empty without a move."""
     if not moves:
         return []
     text = (
