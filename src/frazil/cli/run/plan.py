@@ -54,14 +54,18 @@ def show_plan(plan: Plan) -> None:
         out.print(_captured(captured, tables, plan.waiting.get(captured)), markup=False)
     if plan.steps or not plan.errors:
         todo = f"{counted(len(plan.steps), 'step')}; do {'it' if len(plan.steps) == 1 else 'them'}: frazil run"
-        idle = "nothing to do of what was captured: frazil run" if _may_wait(plan) else "nothing to do"
+        idle = (
+            "all captured changes are applied; to capture newer ones: frazil run"
+            if _may_wait(plan)
+            else "nothing to do"
+        )
         out.print(todo if plan.steps else idle, style="green", markup=False)
     show_failures(plan.errors)
 
 
 def _captured(captured: str, tables: Sequence[str], waiting: Mapping[str, int | None] | str | None) -> str:
     if waiting is None:
-        return f"{', '.join(tables)}: a run captures {captured} first; this is of what was captured"
+        return f"{', '.join(tables)}: a run captures {captured} first; the plan shows only what was captured before"
     if isinstance(waiting, str):
         return f"{', '.join(tables)}: number of changes at {captured} unknown: {waiting}"
     counts = (

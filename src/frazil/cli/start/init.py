@@ -76,7 +76,7 @@ def _show_found(found: Sequence[FoundTable], title: str | None) -> None:
         [
             [
                 one.full_name,
-                "?" if one.rows is None else f"{one.rows:,}",
+                "not counted" if one.rows is None else f"{one.rows:,}",
                 ", ".join(one.keys) or "none!",
                 one.identity,
                 _columns(one),
