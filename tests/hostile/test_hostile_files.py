@@ -155,7 +155,7 @@ def test_the_run_and_the_proofs_hold(lake: tuple[Path, Said]) -> None:
     checked = command("check", f"{folder}", "--json")
     assert [found for found in json.loads(checked.stdout) if not found["ok"] and found["law"] != "SOURCE"] == []
     assert checked.code == 0
-    assert command("run", f"{folder}").text.startswith("hostile: nothing new")
+    assert command("run", f"{folder}").stdout.startswith("hostile: nothing new")
 
 
 @pytest.mark.spark

@@ -11,6 +11,7 @@ from tests.failing import run_fails_with
 import frazil
 from frazil import api
 from frazil.plan.policy import Policy
+from frazil.runner.limits import rules as rules_of_rows
 from frazil.runner.limits.driver_rules import counts_on_driver
 from frazil.runner.limits.rules import RuleBrokenError
 from frazil.runner.options import RunOptions
@@ -249,7 +250,7 @@ def test_every_rule_of_a_small_batch_is_judged_by_the_driver(shop: Shop, monkeyp
     shop.land("I,1,1", "I,2,1", "I,3,1", "D,3,2", table="customers")
     shop.land("I,1,1,a,1", "I,2,1,b,1", "I,3,1,c,2", "D,4,1,d,1")
     shop.run()
-    monkeypatch.setattr(rules, "counts_on_driver", counted)
+    monkeypatch.setattr(rules_of_rows, "counts_on_driver", counted)
     shop.policy = Policy(strategy="row_delta")
     shop.land("I,5,7,x,1", "I,6,7,x,3", "U,2,2,b,9", "D,3,1,c,2", "I,7,1,y,3", "I,8,1,z,NULL")
     report = shop.orders()
