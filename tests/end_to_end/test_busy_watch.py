@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FILE_SECONDS = 1.5
 ERASES = 30
-FEW_RESTARTS, MANY_RESTARTS = 2, 20
+RESTARTS = 20
 
 
 def tell(what: str, seconds: list[float]) -> None:
@@ -52,16 +52,16 @@ def test_an_erase_has_its_turn_beside_a_watch_of_another_host(
     assert [f"{proof}" for proof in api.check(lake.hosts[0]) if proof.ok is False] == []
 
 
-@pytest.mark.parametrize("restarts", [FEW_RESTARTS, pytest.param(MANY_RESTARTS, marks=pytest.mark.laws)])
+@pytest.mark.laws
 def test_a_watch_outlives_restarts_of_its_catalog_and_of_its_store(
-    restarts: int, s3: S3Server, postgres: PostgresServer, tmp_path: Path
+    s3: S3Server, postgres: PostgresServer, tmp_path: Path
 ) -> None:
-    lake = new_lake(f"restarts{restarts}", s3, postgres.url, tmp_path)
+    lake = new_lake("restarts", s3, postgres.url, tmp_path)
     lake.land()
     seconds: dict[str, list[float]] = {"catalog": [], "store": []}
     with followed(lake) as watch:
         lake.caught_up(watch)
-        for number in range(restarts):
+        for number in range(RESTARTS):
             lake.land()
             time.sleep(lake.lot.uniform(0, 4))  # anywhere in the run
             what, server = ("store", s3) if number % 2 else ("catalog", postgres)

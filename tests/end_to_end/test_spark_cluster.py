@@ -172,6 +172,7 @@ def test_executors_that_are_lost_cost_time_and_no_run(cluster: SparkCluster, tmp
 
 
 @pytest.mark.laws
+@pytest.mark.laws
 def test_an_erase_goes_on_without_executors_that_are_lost(cluster: SparkCluster, tmp_path: Path) -> None:
     keys = range(1, ERASES + 2)
     (home, coming), (beside, its_coming) = shops(tmp_path, batches=2)

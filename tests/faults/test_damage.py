@@ -234,7 +234,7 @@ def test_status_goes_on_and_names_the_file(lake: Lake, table: str, part: Part, *
         pytest.param("marts.items", "metadata", CUT, marks=ALSO_LONG),
         pytest.param("marts.items", "list", GONE, marks=ALSO_LONG),
         pytest.param("marts.items", "manifest", CUT, marks=ALSO_LONG),
-        ("marts.items_history", "data", GONE),
+        pytest.param("marts.items_history", "data", GONE, marks=ALSO_LONG),
         ("silver.items_changes", "metadata", GONE),
         pytest.param("silver.items_changes", "data", CUT, marks=ALSO_LONG),
         pytest.param("silver.items_changes", "list", GONE, marks=ALSO_LONG),

@@ -178,9 +178,9 @@ NARROW = (incomplete_is_complete, arrow_takes_all_as_complete)
         pytest.param(driver_forgets_older_changes, "soft", marks=pytest.mark.laws),
         pytest.param(every_batch_begins_after_all, "hard", marks=pytest.mark.laws),
         pytest.param(arrow_takes_all_as_complete, "soft", marks=pytest.mark.laws),
-        (sequences_stay_incomplete, "hard"),
+        pytest.param(sequences_stay_incomplete, "hard", marks=pytest.mark.laws),
         pytest.param(sequences_stay_as_they_are, "hard", marks=pytest.mark.laws),
-        (merging_forgets_places, "hard"),
+        pytest.param(merging_forgets_places, "hard", marks=pytest.mark.laws),
         pytest.param(merging_forgets_places, "close", marks=pytest.mark.laws),
     ],
 )

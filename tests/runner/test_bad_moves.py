@@ -55,7 +55,9 @@ def as_debezium(records: list[Record], seed: int, bad: set[int], headers: str, w
     return lines
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(
+    "source", ["headers", *(pytest.param(name, marks=pytest.mark.laws) for name in SOURCES if name != "headers")]
+)
 def test_a_bad_change_of_key_leaves_no_other_row_wrong(source: str, spark: SparkSession, tmp_path: Path) -> None:
     """Rows whose last record is sound are right before the others are corrected; then all are."""
     del spark

@@ -27,15 +27,13 @@ STEPS = 6
 @pytest.mark.parametrize(
     "drawn",
     [
-        (Dumps, HARD, 1),
         (Handover, ALL, 1),
-        (Shards, ALL, 1),
-        (Events, ALL, 1),
         *(
             pytest.param((kind, names, seed), marks=pytest.mark.laws)
             for kind in (Dumps, Handover, Shards, Events)
             for names in (HARD, ALL)
-            for seed in (2, 3)
+            for seed in (1, 2, 3)
+            if (kind, names, seed) != (Handover, ALL, 1)
         ),
     ],
     ids=lambda drawn: f"{drawn[0].__name__}-{len(drawn[1])}-{drawn[2]}",
