@@ -89,7 +89,7 @@ def test_a_lake_is_read_without_pyspark_and_a_run_says_what_it_needs(shop: Shop,
     run = call(frazil, "run", folder, code=2)
     maintain = call(frazil, "maintain", folder, code=2)
 
-    assert json.loads(rows) == {"id": 1, "note": "ada"}
+    assert json.loads(rows) == [{"id": 1, "note": "ada"}]
     assert "ada" in story
     assert "pip install 'frazil[spark]'" in " ".join(doctor.split())
     assert "[FZ919]" in run
