@@ -274,4 +274,5 @@ def test_plan_and_run_show_warnings(project: Project) -> None:
     assert "many: 1 table done in" in done
     assert field not in project.text("plan")
     assert passed.removeprefix("t01: ") in project.text("status")
-    assert "t01: silver and marts.t01 (203 rows), from 2 batches\nRebuild 1 table from bronze?" in asked
+    assert "t01: silver and marts.t01 (203 rows), from 2 batches\nthe lake is at " in asked
+    assert "\nRebuild 1 table from bronze?" in asked
