@@ -13,7 +13,7 @@ from frazil.lake.commit import RUN_ID, came_second, refused_as_second
 from frazil.lake.refs import head, is_missing
 from frazil.plan import alterations as plan
 from frazil.silver.baseline import BASELINE
-from frazil.spark.gateway import append_staged, java_class, java_table, schema_fields
+from frazil.spark.gateway import append_staged, identifier_fields, java_class, java_table, schema_fields
 from frazil.spec.model.mart import partition_transform
 from frazil.spec.sql.names import literal, quote
 from frazil.spec.tables import gold_table, source_tables
@@ -127,9 +127,11 @@ def _required(spark: SparkSession, name: str) -> list[str]:
     table = java_table(spark, name)
     if table is None:
         return []
-    identifying = {int(one) for one in table.schema().identifierFieldIds()}
-    fields = schema_fields(spark, table.schema())
-    return [field["name"] for field in fields if field["required"] and field["id"] not in identifying]
+    schema = table.schema()
+    identifying = identifier_fields(spark, schema)
+    return [
+        field["name"] for field in schema_fields(spark, schema) if field["required"] and field["id"] not in identifying
+    ]
 
 
 def _create(spark: SparkSession, layout: TableLayout) -> None:

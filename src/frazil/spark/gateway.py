@@ -117,9 +117,19 @@ def snapshot_fields(spark: SparkSession, snapshot: Any) -> dict[str, Any]:
 
 def schema_fields(spark: SparkSession, schema: Any) -> list[dict[str, Any]]:
     """Read the fields of a Java schema, as Iceberg writes them to JSON."""
-    parser = java_class(spark, "org.apache.iceberg.SchemaParser")
-    fields: list[dict[str, Any]] = json.loads(parser.toJson(schema))["fields"]
+    fields: list[dict[str, Any]] = _schema(spark, schema)["fields"]
     return fields
+
+
+def identifier_fields(spark: SparkSession, schema: Any) -> set[int]:
+    """Read the ids of a Java schema's identifier fields."""
+    return set(_schema(spark, schema).get("identifier-field-ids", ()))
+
+
+def _schema(spark: SparkSession, schema: Any) -> dict[str, Any]:
+    """Read a Java schema, as Iceberg writes it to JSON."""
+    written: dict[str, Any] = json.loads(java_class(spark, "org.apache.iceberg.SchemaParser").toJson(schema))
+    return written
 
 
 def append_staged(rows: DataFrame, catalog: str, transaction: Any, summary: Mapping[str, str]) -> None:

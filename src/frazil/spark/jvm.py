@@ -257,7 +257,20 @@ def launched(place: Scratch, conf: Mapping[str, str], log: Path, *, verbose: boo
     with environment(PYSPARK_GATEWAY_PORT=f"{port}", PYSPARK_GATEWAY_SECRET=secret):
         gateway = launch_gateway()  # type: ignore[no-untyped-call]
     gateway.proc = place.process
+    _keep_classes(gateway.jvm)
     return gateway
+
+
+def _keep_classes(jvm: Any) -> None:
+    """Keep the classes that PySpark asks for by a short name with each column and each error.
+
+    Java looks for such a class in every package that PySpark imports, and each miss searches all jars: a millisecond.
+    """
+    for name in ("PythonUtils", "PythonErrorUtils", "PythonSQLUtils", "functions"):
+        setattr(jvm, name, getattr(jvm, name))
+    jvm.py4j = jvm.py4j
+    jvm.py4j.reflection = jvm.py4j.reflection
+    jvm.py4j.reflection.TypeUtil = jvm.py4j.reflection.TypeUtil
 
 
 @contextmanager
