@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 KINDS = ("int", "bigint", "date", "string", "timestamp", "timestamp_ntz", "decimal(10,2)", "decimal(38,0)", "double")
+ALIKE = ("bigint", "date", "timestamp_ntz", "decimal(10,2)")
+"""Kinds that are measured like another one."""
 FAR = {"bigint": [2**62, -(2**62), 2**63 - 1, -(2**63)], "int": [2**31 - 1, -(2**31)]}
 
 
@@ -60,7 +62,9 @@ def types_of(contract: Contract) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("sequence", [*KINDS, None])
+@pytest.mark.parametrize(
+    "sequence", [None, *(pytest.param(kind, marks=pytest.mark.laws if kind in ALIKE else ()) for kind in KINDS)]
+)
 def test_both_measure_alike(spark: SparkSession, sequence: str | None) -> None:
     told = []
     before = Newest(order=5 if sequence else "1/B/", time=0)

@@ -54,10 +54,25 @@ def _change(op: str, lsn: int, before: dict[str, object] | None, after: dict[str
 
 
 OLD, NEW, OTHER = {"id": 1, "no": 10, "v": "a"}, {"id": 2, "no": 40, "v": "a"}, {"id": 1, "no": 30, "v": "b"}
+KEY_ALONE = {"id": 1, "no": None, "v": None}
 
 
-@pytest.mark.parametrize("image", [{"id": 1, "no": None, "v": None}, OLD], ids=["the key alone", "the old row"])
-@pytest.mark.parametrize("order", [("own", "create"), ("create", "own"), ("both",)], ids=" ".join)
+@pytest.mark.parametrize(
+    ("order", "image"),
+    [
+        pytest.param(("own", "create"), KEY_ALONE, id="own, create: the key alone"),
+        pytest.param(("both",), OLD, id="both: the old row"),
+        *(
+            pytest.param(order, image, id=f"{', '.join(order)}: {name}", marks=pytest.mark.laws)
+            for order, image, name in (
+                (("own", "create"), OLD, "the old row"),
+                (("create", "own"), KEY_ALONE, "the key alone"),
+                (("create", "own"), OLD, "the old row"),
+                (("both",), KEY_ALONE, "the key alone"),
+            )
+        ),
+    ],
+)
 def test_a_row_that_left_its_key_ends_once_at_the_sequence_of_the_change(
     order: tuple[str, ...], image: dict[str, object], spark: SparkSession, tmp_path: Path
 ) -> None:
