@@ -37,7 +37,7 @@ generate-data: ## Change orders in the PostgreSQL of make up
 truncate: ## Empty the orders in the PostgreSQL of make up
 	@$(STACK) truncate
 
-test: .venv/.jars ## Run the tests: the pure ones, with their coverage, and those on Spark; no server
+test: .venv/.jars ## Run the tests: the pure ones, with their coverage, and the shorter ones on Spark; no server
 	$(BIN)/python -m pytest -m "not (spark or process) and $(SHORT)" -n 2 --dist worksteal --cov
 	$(BIN)/python -m pytest -m "(spark or process) and $(SHORT)" -n 3 --dist worksteal
 

@@ -57,6 +57,7 @@ def digest(shop: Shop) -> str:
     return newest.digest
 
 
+@pytest.mark.long
 def test_changed_removed_reordered_or_forged_certificates_are_reported(shop: Shop) -> None:
     shop = certifying(shop)
     for number in range(3):

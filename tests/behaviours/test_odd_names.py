@@ -238,6 +238,7 @@ def test_fields_named_like_a_mart_s_own_columns_come_under_another_name(tmp_path
     assert len(explain_key(pipeline, "things", ["1"]).records) == 2
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("spark")
 def test_a_mart_that_adds_columns_renames_a_field_that_has_been_there(tmp_path: Path) -> None:
     """CONVERGE: a mart more is a declaration more, and all tables become what it says."""

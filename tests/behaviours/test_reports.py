@@ -237,6 +237,7 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple
     return folder, {one.name: one.code for one in failed.value.report.errors}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("report", RIGHT)
 def test_what_was_wrong_elsewhere_is_right(report: str, lake: tuple[Path, dict[str, str]]) -> None:
     folder, _ = lake

@@ -115,6 +115,7 @@ def test_an_aggregate_is_planned_and_refreshed_alone(project: Project) -> None:
     assert project.values("run")["tables"][0]["rows"] == 1
 
 
+@pytest.mark.long
 def test_a_rebuild_and_maintenance_say_what_they_did(project: Project) -> None:
     assert project("run", "--full-refresh").code == 2
     rebuilt = project.values("run", "--full-refresh", "--yes")

@@ -163,6 +163,7 @@ GONE, CUT = False, True
 ALSO_LONG = pytest.mark.laws
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("table", "part", "cut", "command", "cure"),
     [
@@ -226,6 +227,7 @@ def test_status_goes_on_and_names_the_file(lake: Lake, table: str, part: Part, *
     assert any(name in found for name in names)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("table", "part", "cut"),
     [

@@ -87,6 +87,7 @@ def kill_at(world: World, failpoint: str, strategy: Strategy = "row_delta") -> N
     assert process.returncode == -signal.SIGKILL, f"{failpoint} was not reached\n{said.decode()}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("strategy", BY_STRATEGY)
 def test_a_run_that_raises_at_every_failpoint_in_turn_ends_right(
     strategy: Strategy, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -144,6 +144,7 @@ def test_ctrl_c_at_a_question_aborts(tmp_path: Path) -> None:
     assert_clean(command, 130, "interrupted")
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_a_query_in_the_middle(tmp_path: Path, spark: SparkSession) -> None:
     world = world_at(tmp_path)
     world.run(spark)
@@ -159,6 +160,7 @@ def test_ctrl_c_ends_a_query_in_the_middle(tmp_path: Path, spark: SparkSession) 
     assert_clean(command, 130, "interrupted")
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_in_python_an_interrupt_is_raised_and_the_session_can_be_used_on(spark: SparkSession, tmp_path: Path) -> None:
     class Interrupting:

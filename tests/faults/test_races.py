@@ -286,6 +286,7 @@ def no_lock(_: object) -> Iterator[None]:
     yield
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("race", [0, *(pytest.param(race, marks=pytest.mark.laws) for race in range(1, 10))])
 def test_without_the_lock_the_lake_ends_as_after_one_run(
     race: int, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

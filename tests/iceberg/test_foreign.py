@@ -30,6 +30,7 @@ def test_columns_are_known_by_their_ids() -> None:
     assert altered_columns(then, now) == {"a": "b", "b": "a", "c": ""}
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("table", "change", "said"),
@@ -58,6 +59,7 @@ def test_columns_that_another_engine_dropped_are_detected_and_rebuilt(
         assert [row["note"] for row in shop.session.table(f"lake.marts.{mart}").collect()] == ["ada"]
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("table", "rebuild"),
@@ -125,6 +127,7 @@ def test_bronze_stops_until_its_column_has_its_name_back(shop: Shop) -> None:
     assert api.plan(shop.pipeline).is_idle
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_lost_bookmark_is_seen_before_a_run_and_by_check(shop: Shop) -> None:
     shop.land("20260101.csv", ONE)
@@ -142,6 +145,7 @@ def test_a_lost_bookmark_is_seen_before_a_run_and_by_check(shop: Shop) -> None:
     assert all(one.ok for one in api.check(shop.pipeline))
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.parametrize(("how", "said"), [("", "FZ703"), (" PURGE", None)])
 def test_check_fails_where_bronze_was_dropped(shop: Shop, how: str, said: str | None) -> None:
@@ -186,6 +190,7 @@ def _moving(shop: Shop) -> api.RunOptions:
     return api.RunOptions()
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.parametrize("changes", [("ad TO bd", "ac TO ad", "bd TO ac"), ("ad TO bd",)])
 def test_an_aggregate_with_renamed_columns_is_computed_again(shop: Shop, changes: tuple[str, ...]) -> None:
@@ -204,6 +209,7 @@ def test_an_aggregate_with_renamed_columns_is_computed_again(shop: Shop, changes
     assert [one.trouble for one in api.status(shop.pipeline).gold] == [None]
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.parametrize(
     "write",

@@ -127,6 +127,7 @@ def table(spark: SparkSession, tmp_path: Path) -> Table:
     return table
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("span", "portion"), [(row_lookup._SPAN, row_lookup._PORTION_BYTES), (0, 0)])
 def test_rows_are_found_by_any_column_as_spark_finds_them(
     table: Table, span: int, portion: int, monkeypatch: pytest.MonkeyPatch

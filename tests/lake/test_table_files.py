@@ -33,6 +33,7 @@ def rows_of(files: TableFiles, column: str) -> pa.ChunkedArray:
     return pa.chunked_array([chunk for piece in pieces for chunk in piece.chunks], files.fields[column][1])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("column", ["id", "far", "day", "at", "money", "The name", "near", "yes"])
 def test_what_is_not_below_a_value_is_in_a_file_that_stays(column: str, spark: SparkSession, tmp_path: Path) -> None:
     """Numbers, dates, times, decimals and texts; of others no file is left out."""

@@ -200,6 +200,7 @@ def session(spark: SparkSession) -> SparkSession:
     return session
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("mart", MARTS)
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.laws] * ("large" in name)) for name in SETS])

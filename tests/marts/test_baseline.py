@@ -99,6 +99,7 @@ def rows_of(frame: DataFrame) -> Counter[str]:
     return Counter(repr([row[name] for name in names]) for row in frame.toArrow().to_pylist())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("served", cases("close"))
 def test_a_baseline_and_newer_changes_fold_to_what_all_changes_fold_to(served: str, spark: SparkSession) -> None:
     changes = with_event_time(spark.createDataFrame(random_rows(7, 400), SILVER), SPEC).localCheckpoint()
@@ -112,6 +113,7 @@ def test_a_baseline_and_newer_changes_fold_to_what_all_changes_fold_to(served: s
     assert compared == {"hard": 1, "soft": 2, "close": 6, "coarse": 4}[served]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("served", cases("coarse"))
 def test_a_baseline_keeps_changes_of_key_and_folds_to_the_same(served: str, spark: SparkSession) -> None:
     rows = with_moves(random_rows(8, 300), 8)
@@ -164,6 +166,7 @@ def rows_by_place(seed: int, count: int) -> list[tuple[Any, ...]]:
     return rows
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("moves", [False, True])
 @pytest.mark.parametrize("served", cases("coarse"))
 def test_a_baseline_to_a_place_folds_to_what_all_changes_fold_to(

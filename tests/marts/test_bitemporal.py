@@ -91,6 +91,7 @@ def collected(rows: DataFrame) -> Counter[str]:
     return plain([*rows.toArrow().to_pylist()])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("steps", [pytest.param((1, 2, 3, 4, 5, 6), marks=pytest.mark.laws), (2, 5, 6)])
 @pytest.mark.parametrize(("deletes", "partial"), [pytest.param("close", False, marks=pytest.mark.laws), ("mark", True)])
 def test_each_batch_is_known_as_the_fold_of_the_changes_up_to_it(

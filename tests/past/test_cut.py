@@ -89,6 +89,7 @@ class Bank:
         return [f"branch_{branch}" for branch in range(self.branches // 2)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("branches", [2, pytest.param(20, marks=pytest.mark.laws)])
 def test_the_totals_of_a_ledger_balance_at_every_cut_in_the_middle_of_its_stream(
     branches: int, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -151,6 +151,7 @@ def event(lsn: int, op: str, note: str) -> str:
     return json.dumps({"before": None, "after": {"id": 1, "note": note}, "source": source, "op": op, "ts_ms": lsn})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cut", [1, *(pytest.param(cut, marks=pytest.mark.laws) for cut in (0, 2))])
 def test_a_corrected_record_that_could_not_be_parsed_stands_between_its_neighbours(
     tmp_path: Path, spark: SparkSession, cut: int
@@ -247,6 +248,7 @@ def test_the_next_run_continues_a_killed_replay(
     assert orders.tables() == right_from_the_start(tmp_path / "right").tables()
 
 
+@pytest.mark.long
 def test_what_a_new_declaration_takes_is_replayed_without_a_file(orders: Orders) -> None:
     assert orders.replay().outcome == "nothing new"
 

@@ -111,6 +111,7 @@ def test_a_change_sequence_places_a_record_whatever_its_file_is_called(tmp_path:
     assert read(spark_session(pipeline), "hard") == [(1, "second")]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("spark")
 def test_a_changed_key_is_a_delete_and_an_upsert_at_one_order(tmp_path: Path) -> None:
     """KEY-CHANGE: the old key goes, the new one comes, also when it returns or comes late."""

@@ -158,6 +158,7 @@ BY_ROW_DELTA = (
 NARROW = (incomplete_is_complete, arrow_takes_all_as_complete)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("broken", "mart"),
     [

@@ -146,6 +146,7 @@ def test_a_truncate_deletes_what_is_older(
     assert differences(tmp_path, seed, spark_session(declared(tmp_path)), monkeypatch) == []
 
 
+@pytest.mark.long
 def test_older_changes_behind_a_truncate_are_void(spark: SparkSession, tmp_path: Path) -> None:
     del spark  # only there so that Java runs
     pipeline, landing = declared(tmp_path), tmp_path / "landing"

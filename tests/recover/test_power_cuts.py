@@ -78,6 +78,7 @@ def repair(shop: Shop) -> list[str]:
     return repair_catalog(shop.pipeline, NOW, spark=shop.session)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("luck", [1, LONG(2), LONG(3)])
 @pytest.mark.parametrize(
     "place",
@@ -118,6 +119,7 @@ def test_what_a_run_that_ended_has_written_is_on_the_disk(shop: Shop, disk: Disk
     assert rows(shop) == AFTER_FIRST
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", [LONG("maintain.after_rewrite"), "maintain.after_expire"])
 def test_upkeep_flushes_new_files_before_it_removes_old_ones(
     place: str, shop: Shop, disk: Disk, monkeypatch: pytest.MonkeyPatch
@@ -138,6 +140,7 @@ def test_upkeep_flushes_new_files_before_it_removes_old_ones(
     assert wrong(shop) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "place",
     [LONG("erase.after_block"), "erase.after_bronze", LONG("erase.after_marts"), LONG("erase.after_purge")],
@@ -192,6 +195,7 @@ def test_every_command_reports_an_unreadable_table_with_the_way_out(shop: Shop) 
     assert "frazil doctor --repair" in f"{found.hint}"
 
 
+@pytest.mark.long
 def test_a_file_of_rows_that_is_cut_off_sets_its_table_back(shop: Shop) -> None:
     for number, records in enumerate((FIRST, SECOND)):
         shop.land(f"{number}.csv", *records)
@@ -210,6 +214,7 @@ def test_a_file_of_rows_that_is_cut_off_sets_its_table_back(shop: Shop) -> None:
     assert wrong(shop) == []
 
 
+@pytest.mark.long
 def test_what_is_made_of_bronze_goes_back_as_far_as_bronze(shop: Shop) -> None:
     """The next batch of bronze can be another one than the one that was lost."""
     for number, records in enumerate((FIRST, SECOND)):
@@ -251,6 +256,7 @@ def test_a_table_without_an_intact_version_is_moved_aside_and_rebuilt(shop: Shop
     assert wrong(shop) == []
 
 
+@pytest.mark.long
 def test_bronze_that_was_set_back_by_hand_is_what_the_other_tables_are_made_of_again(shop: Shop) -> None:
     """Its next batch has the number of one that silver has, and other changes."""
     for number, records in enumerate((FIRST, SECOND)):
@@ -290,6 +296,7 @@ def test_an_unreadable_view_is_recreated(spark: SparkSession, tmp_path: Path) ->
     assert setbacks(shop.pipeline) == []
 
 
+@pytest.mark.long
 def test_the_hashes_of_erased_keys_are_never_set_aside(shop: Shop) -> None:
     shop.land("1.csv", *FIRST)
     shop.run()

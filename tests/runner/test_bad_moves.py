@@ -55,6 +55,7 @@ def as_debezium(records: list[Record], seed: int, bad: set[int], headers: str, w
     return lines
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "source", ["headers", *(pytest.param(name, marks=pytest.mark.laws) for name in SOURCES if name != "headers")]
 )

@@ -113,6 +113,7 @@ def test_an_aggregate_is_computed_whole_where_its_past_is_gone_or_much_is_touche
     assert differences(world, spark) == []
 
 
+@pytest.mark.long
 def test_aggregates_over_a_failed_one_are_skipped_with_the_reason(spark: SparkSession, tmp_path: Path) -> None:
     world = world_with(tmp_path, runs=2)
     declaration = world.folder / "frazil.yml"

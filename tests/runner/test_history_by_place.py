@@ -44,6 +44,7 @@ def versions(shop: Shop) -> list[tuple[Any, ...]]:
     return sorted((tuple(row) for row in shop.session.sql(VERSIONS).collect()), key=str)
 
 
+@pytest.mark.long
 def test_what_is_after_all_before_is_compared_with_nothing(shop: Shop) -> None:
     """Also if times contradict the order within the batch: the last in order has the greatest time so far."""
     shop.land(
@@ -62,6 +63,7 @@ def test_what_is_after_all_before_is_compared_with_nothing(shop: Shop) -> None:
     assert versions(shop) == rebuilt(shop)
 
 
+@pytest.mark.long
 def test_keys_that_have_a_time_before_are_made_from_all_their_changes(shop: Shop) -> None:
     shop.land("20260102-000000.csv", "U,1,2026-01-05 00:00:00,far", "D,3,2026-01-05 00:00:00,")
     shop.run()
@@ -82,6 +84,7 @@ def test_keys_that_have_a_time_before_are_made_from_all_their_changes(shop: Shop
     assert versions(shop) == rebuilt(shop)
 
 
+@pytest.mark.long
 def test_what_is_compared_and_found_after_all_before_needs_no_recomputing(shop: Shop) -> None:
     """A file that comes late is not after all places, but new keys have nothing to be late for."""
     shop.land("20260105-000000.csv", "U,1,2026-01-05 00:00:00,new")

@@ -300,6 +300,7 @@ WRITES: dict[str, Callable[[Pipeline], object]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", WRITES)
 def test_no_command_on_a_copied_warehouse_changes_its_original(command: str, shop: Shop) -> None:
     pipeline = shop.declare(table("a"))

@@ -70,6 +70,7 @@ def test_what_is_older_than_a_batch_is_not_looked_at_and_makes_nothing_late(chos
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "values", "rows_along"),
     [
@@ -136,6 +137,7 @@ def test_nothing_is_newer_than_what_is_not_a_number(chosen: str, tmp_path: Path)
     assert rows == {0: "old", 1: "last", 3: "new"} | dict.fromkeys(range(4, 10), "old")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("most", "strategy"), [(500_000, "row_delta"), (3, "delete_append")])
 def test_keys_with_late_changes_are_recomputed_by_the_driver_where_they_have_few(
     most: int, strategy: str, spark: SparkSession, tmp_path: Path
@@ -163,6 +165,7 @@ def test_keys_with_late_changes_are_recomputed_by_the_driver_where_they_have_few
     assert rows == {mart.mart: everything(shop, mart.mart) for mart in report.marts}
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("spark")  # so that Java runs
 def test_keys_are_recomputed_that_have_changes_from_before_a_column_came(tmp_path: Path) -> None:
     """LATE, EVOLVE, MISSING-IS-NOT-NULL: a change of that time says nothing of the column."""
@@ -197,6 +200,7 @@ def test_keys_are_recomputed_that_have_changes_from_before_a_column_came(tmp_pat
     assert rows == {mart.mart: everything(shop, mart.mart) for mart in report.marts}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("op", "plain"),
     [

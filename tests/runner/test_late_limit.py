@@ -26,6 +26,7 @@ def orders(operation: str, count: int, day: int, note: str) -> list[str]:
     return [f"{operation},{number},2026-01-{day:02} 00:00:00,{note}" for number in range(count)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("thresholds", [{}, {"driver_bytes": 0, "reader": "executors"}])
 def test_a_batch_that_sequence_by_calls_old_and_its_place_new_is_refused(
     shop: Shop, thresholds: dict[str, object]
@@ -54,6 +55,7 @@ def test_a_batch_that_sequence_by_calls_old_and_its_place_new_is_refused(
     assert shop.session.table("lake.silver.orders_changes").where("note = 'wrong'").count() == 0
 
 
+@pytest.mark.long
 def test_late_files_repeats_and_a_limit_of_one_pass(shop: Shop) -> None:
     shop.land("LOAD001.csv", *orders("I", 150, 1, "first"))
     shop.run()

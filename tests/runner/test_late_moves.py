@@ -74,6 +74,7 @@ def strategies(report: TableReport) -> set[str]:
     return {mart.strategy for mart in report.marts}
 
 
+@pytest.mark.long
 def test_a_row_keeps_its_values_and_names_its_old_key_whatever_comes_first(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,6 +84,7 @@ def orders(tmp_path: Path, spark: SparkSession) -> Orders:
     return orders
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "killed", ["", "silver.before_publish", pytest.param("mart.before_publish", marks=pytest.mark.laws)]
 )
@@ -113,6 +114,7 @@ def test_a_column_declared_as_its_field_comes_rewrites_no_file(
     assert orders.rows()["orders"] == [(1, 7, "paid"), (2, None, "paid"), (4, None, "new"), (5, None, "new")]
 
 
+@pytest.mark.long
 def test_rows_are_what_a_rebuild_makes_of_them(orders: Orders) -> None:
     """MISSING-IS-NOT-NULL: changes before the column came do not carry it, so a late one gives them its value."""
     orders.declare(WEIGHT)
@@ -128,6 +130,7 @@ def test_rows_are_what_a_rebuild_makes_of_them(orders: Orders) -> None:
     assert all(finding.ok is not False for finding in api.check(orders.folder))
 
 
+@pytest.mark.long
 def test_a_field_that_was_there_before_its_column_is_read_again(orders: Orders) -> None:
     orders.land("Op,id,ts,status,weight", "U,1,2026-01-03 00:00:00,paid,7")
     orders.run()

@@ -45,6 +45,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "who", ["driver", *(pytest.param(who, marks=pytest.mark.laws) for who in ("stream", "executors"))]
 )

@@ -76,6 +76,7 @@ def record(order: int, line: int, qty: int = 1, op: str = "I") -> str:
     return f"{op},{order},{line},2026-01-01 00:00:00,{qty}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("reader", ["driver", "stream", "executors"])
 def test_a_load_whose_keys_are_too_few_is_refused_with_those_that_do(lines: Lines, reader: Reader) -> None:
     lines.declare("order_id")

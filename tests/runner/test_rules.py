@@ -100,6 +100,7 @@ FIELDS = "status,total,code,day,share"
 GOOD = "paid,1.00,AB1,2024-01-01,0.1"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "policy",
     [Policy(), Policy(plain=False), pytest.param(Policy(driver_bytes=0), marks=pytest.mark.laws)],
@@ -146,6 +147,7 @@ def test_records_that_break_a_column_rule_are_quarantined(orders: Orders, policy
     assert all(finding.ok is not False for finding in api.check(orders.folder))
 
 
+@pytest.mark.long
 def test_a_rule_over_columns_sees_them_typed_and_one_that_fails_is_broken(orders: Orders) -> None:
     columns = ("- {name: sent, type: date}", "- {name: paid, type: date}", "- {name: n, type: int}")
     rules = '[{name: in_order, expr: "sent >= paid"}, {name: whole, expr: "12 % n = 0"}]'
@@ -221,6 +223,7 @@ def test_a_rule_that_quarantines_is_part_of_what_silver_is_made_of(orders: Order
     assert orders.ids == [1, 2, 4, 5]
 
 
+@pytest.mark.long
 def test_missing_fields_do_not_break_a_rule(orders: Orders) -> None:
     rules = '[{name: both, expr: "n IS NOT NULL AND note IS NOT NULL"}, '
     rules += '{name: said, expr: "note IS NOT NULL", on_violation: warn}]'

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import pytest
 from tests.failing import run_fails_with
 
 import frazil
@@ -15,7 +16,6 @@ from frazil.runner.report import TableReport
 from frazil.runner.steps.marts import update_mart
 
 if TYPE_CHECKING:
-    import pytest
     from tests.shop import Shop
 
     from frazil.runner.batch.batch_stats import Normalized
@@ -77,6 +77,7 @@ def test_a_mart_that_fails_holds_no_other_up(shop: Shop, monkeypatch: pytest.Mon
     assert shop.session.table("lake.marts.orders").where("note = 'again'").count() == 1
 
 
+@pytest.mark.long
 def test_the_report_names_marts_in_their_order_and_counts_the_jobs_of_all(shop: Shop) -> None:
     jobs = []
     shop = shop.by(strategy="delete_append")

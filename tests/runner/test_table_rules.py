@@ -91,6 +91,7 @@ def shop(tmp_path: Path, spark: SparkSession, request: pytest.FixtureRequest) ->
     return Shop(tmp_path, Policy().driver_scan_bytes if request.param == "driver" else 0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("strategy", "marts"),
     [
@@ -127,6 +128,7 @@ def test_a_batch_with_a_value_that_another_row_has_is_published_in_no_mart(
     assert all(shop.ids(name) == [1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12] for name in names)
 
 
+@pytest.mark.long
 def test_values_shared_within_a_first_load_stop_it_and_warnings_count_rows(shop: Shop) -> None:
     marts = "[{kind: current}, {kind: history}]"
     shop.declare(UNIQUE, marts)
@@ -148,6 +150,7 @@ def test_values_shared_within_a_first_load_stop_it_and_warnings_count_rows(shop:
     assert shop.run("orders", rebuild=True).tables[0].broken_rules == {"one_code": 2}
 
 
+@pytest.mark.long
 def test_references_are_held_against_what_the_same_run_makes_of_the_other_table(shop: Shop) -> None:
     """Orders are declared first, and refer by a wider type."""
     shop.declare(REFERENCES, "[{kind: current}]")
@@ -187,6 +190,7 @@ def test_rows_may_refer_to_rows_of_the_same_batch(shop: Shop) -> None:
     assert shop.ids() == [1, 2, 4, 5]
 
 
+@pytest.mark.long
 def test_the_number_of_rows_is_bounded_before_they_are_seen(shop: Shop) -> None:
     shop.declare("[{name: size, row_count: {min: 2, max: 6, max_decrease_fraction: 0.4, max_increase_fraction: 0.5}}]")
     shop.land("I,1,1,a,1")
@@ -206,6 +210,7 @@ def test_the_number_of_rows_is_bounded_before_they_are_seen(shop: Shop) -> None:
     assert shop.ids() == shop.ids("kept") == shop.ids("orders_history") == [1, 4, 5, 9]
 
 
+@pytest.mark.long
 def test_a_table_that_is_replaced_is_judged_before_it(shop: Shop) -> None:
     """Another partitioning cannot be had by a branch: the table is replaced in one commit."""
     shop.declare("[]", "[{kind: current}]")

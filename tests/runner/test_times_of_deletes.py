@@ -86,6 +86,7 @@ STORY = (("c", 1, row(1, "new", 1)), ("c", 1, row(2, "new", 1)), ("u", 2, row(1,
 END = (("d", 5, row(1, "paid", 2)), ("d", 5, row(2, "new", 1)))
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_deletes_with_old_times_end_versions_when_the_source_says(spark: SparkSession, tmp_path: Path) -> None:
     del spark  # only there so that Java runs

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 COLUMNS = "{name: id, type: int}, {name: ts, type: timestamp}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("first", "second"),
     [

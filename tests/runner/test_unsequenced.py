@@ -30,6 +30,7 @@ tables:
 """
 
 
+@pytest.mark.long
 def test_deletes_by_key_alone_remove_their_rows_in_any_order_of_arrival(spark: SparkSession, tmp_path: Path) -> None:
     del spark  # only there so that Java runs
     (tmp_path / "landing").mkdir()

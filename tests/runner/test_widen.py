@@ -99,6 +99,7 @@ def orders(tmp_path: Path, spark: SparkSession) -> Orders:
     return Orders(tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "strategy",
     ["row_delta", *(pytest.param(name, marks=pytest.mark.laws) for name in ("delete_append", "overwrite"))],
@@ -162,6 +163,7 @@ def test_a_wider_declared_type_writes_no_data_file(orders: Orders) -> None:
     assert orders.is_sound()
 
 
+@pytest.mark.long
 def test_records_that_wait_for_the_wider_type_are_taken_by_a_rebuild(orders: Orders) -> None:
     orders.declare(id="int", ts="timestamp", n="int", total="decimal(8,2)")
     orders.land(WIDE, ("I", 1, 1, "1.10"), ("I", 2, LARGE, "2.20"))
@@ -174,6 +176,7 @@ def test_records_that_wait_for_the_wider_type_are_taken_by_a_rebuild(orders: Ord
     assert orders.is_sound()
 
 
+@pytest.mark.long
 def test_a_float_that_becomes_a_double_is_rebuilt(orders: Orders) -> None:
     """The double of a float is another number than the double of its text."""
     orders.declare()

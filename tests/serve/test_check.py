@@ -69,6 +69,7 @@ def test_a_second_row_of_a_key_is_found(shop: Shop) -> None:
         assert ("ORDER", "marts.items") in wrong(shop)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("change", "what"),
     [

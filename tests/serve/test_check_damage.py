@@ -109,6 +109,7 @@ def of(findings: list[Finding], table: str) -> list[Finding]:
     return [one for one in findings if one.source_table == table]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("kind", ["metadata", "manifest list", "manifest", "data"])
 def test_a_damaged_mart_is_a_failed_proof_and_the_others_are_proven(pair: Pipeline, kind: str, damage: str) -> None:

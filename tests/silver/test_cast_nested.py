@@ -101,6 +101,7 @@ def cast(session: SparkSession, kinds: list[tuple[str, str]]) -> list[dict[str, 
     return [{"value": row[kind], "why": row[f"why {kind}"]} for row, (kind, _) in zip(rows, kinds, strict=True)]
 
 
+@pytest.mark.long
 def test_a_nested_value_is_exactly_what_its_text_says(session: SparkSession) -> None:
     found = cast(session, [(kind, text) for kind, text, _ in CASES])
 
@@ -113,6 +114,7 @@ def test_a_wrong_nested_value_nullifies_the_whole_and_is_reported_with_its_place
     assert found == [{"value": None, "why": why} for *_, why in WRONG]
 
 
+@pytest.mark.long
 def test_an_array_is_read_as_postgresql_prints_it(session: SparkSession) -> None:
     found = cast(session, [(kind, text) for kind, text, _ in PRINTED])
 

@@ -71,6 +71,7 @@ def declare(folder: Path, rows: int, fraction: float) -> frazil.Pipeline:
     return frazil.load(folder)
 
 
+@pytest.mark.long
 def test_bad_records_have_reasons_and_a_limit_stops_the_run_until_it_is_raised(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -104,6 +105,7 @@ def test_bad_records_have_reasons_and_a_limit_stops_the_run_until_it_is_raised(
         assert [row["id"] for row in session.table(f"lake.marts.{table}").toArrow().to_pylist()] == [1]
 
 
+@pytest.mark.long
 def test_a_limit_is_a_batch_s_also_when_all_batches_are_taken_at_once(spark: SparkSession, tmp_path: Path) -> None:
     """NOTHING-LOST, CONVERGE: a rebuild is refused only for a batch that is too bad by itself."""
     del spark  # as above
@@ -123,6 +125,7 @@ def test_a_limit_is_a_batch_s_also_when_all_batches_are_taken_at_once(spark: Spa
     assert sorted(row["id"] for row in session.table("lake.marts.first").toArrow().to_pylist()) == [0, 1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "rebuild", [False, pytest.param(True, marks=pytest.mark.laws)], ids=["batch by batch", "made anew"]
 )

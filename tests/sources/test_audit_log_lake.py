@@ -69,6 +69,7 @@ def lake(tmp_path: Path, spark: SparkSession) -> Callable[..., Any]:
     return land
 
 
+@pytest.mark.long
 def test_a_changed_key_leaves_no_row_behind_and_keeps_its_story(lake: Any) -> None:
     lake("a", (1, "I", {"id": 1, "amount": 10}, None), (2, "U", {"id": 2, "amount": 10}, {"id": 1}))
 
@@ -108,6 +109,7 @@ def test_a_mart_can_say_when_and_from_where_a_row_came(lake: Any) -> None:
     assert newest == arrived
 
 
+@pytest.mark.long
 def test_a_field_that_is_missing_keeps_its_value_and_null_does_not(lake: Any) -> None:
     lake("a", (1, "I", {"id": 1, "note": "x"}, None), (2, "I", {"id": 2, "note": "x"}, None))
     lake("b", (3, "U", {"id": 1, "amount": 1}, None), (4, "U", {"id": 2, "note": None}, None))

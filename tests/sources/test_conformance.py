@@ -71,6 +71,7 @@ def _marks(form: str, case: str) -> list[pytest.MarkDecorator]:
     return [] if case in USUAL.get(form, ()) else [pytest.mark.laws]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("form", "case"),
     [pytest.param(form, case, marks=_marks(form, case)) for form in FORMS for case in CASES],

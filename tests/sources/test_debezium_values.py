@@ -41,6 +41,7 @@ def line(number: int, op: str, **row: Any) -> str:
     return json.dumps({"schema": {"type": "struct", "fields": sides}, "payload": payload}) + "\n"
 
 
+@pytest.mark.long
 def test_values_are_what_they_say_or_in_quarantine(spark: SparkSession, tmp_path: Path) -> None:
     del spark  # only there so that Java runs
     (tmp_path / "landing").mkdir()

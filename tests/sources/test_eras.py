@@ -151,6 +151,7 @@ def is_in_order(truth: Sequence[tuple[int, int]], places: Sequence[str]) -> bool
 CONNECTORS = ["mysql", "postgresql", "sqlserver", "oracle"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("connector", CONNECTORS)
 @pytest.mark.parametrize("seed", range(25))
 def test_changes_of_moving_servers_keep_their_order_in_any_split(seed: int, connector: str) -> None:
@@ -269,6 +270,7 @@ def test_servers_that_share_a_topic_are_ordered_by_its_offsets_at_last() -> None
     assert places[-1] == f"~{LAST:04}/000000/{4 * LAST - 1:020}"
 
 
+@pytest.mark.long
 def test_a_moved_source_gives_the_same_tables_by_run_and_by_rebuild(spark: SparkSession, tmp_path: Path) -> None:
     """ORDER, CONVERGE on a lake: batches over failovers, and silver and marts made of bronze again."""
     del spark  # only there so that Java runs

@@ -166,6 +166,7 @@ def test_a_snapshot_that_would_delete_too_much_is_refused(spark: SparkSession, t
     assert [f"{finding}" for finding in check(usual) if finding.ok is False] == []
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_change_needs_a_time(spark: SparkSession, tmp_path: Path) -> None:
     del spark  # only there so that Java runs

@@ -38,6 +38,7 @@ def frazil(env: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]
     return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_a_kind_of_another_distribution_is_declared_read_and_proved(tmp_path: Path) -> None:
     env = installed(tmp_path / "site", Path(__file__).with_name("tiny.py").read_text(encoding="utf-8"))
