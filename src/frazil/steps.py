@@ -1,11 +1,16 @@
-"""The steps of a run as frozen values: ``plan`` builds them, ``runner`` does them, ``explain`` describes them."""
+"""The steps of a run as frozen values: ``plan`` builds them, ``runner`` does them, ``explain`` describes them.
+
+The driver does a step without a Spark job where that gives the same rows. :class:`NeedsSpark` says why it cannot.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from frazil.sources.base import NewFile
 
 
@@ -165,3 +170,76 @@ class RefreshGold:
 
 
 Step: TypeAlias = FoldChanges | Ingest | Normalize | UpdateMart | AlterTable | RefreshGold
+
+SparkReason: TypeAlias = Literal[
+    "setting",
+    "column",
+    "rule",
+    "source",
+    "corrections",
+    "files",
+    "large",
+    "type",
+    "key_change",
+    "truncate",
+    "early_change",
+    "late",
+    "unsequenced",
+    "unusual",
+    "ties",
+    "partial",
+]
+"""Why Spark does a step in place of the driver."""
+
+SPARK_REASONS: Final[Mapping[SparkReason, str]] = {
+    "setting": "a column is renamed, blocked or required, or ignore_null_updates is set",
+    "column": "a column has an expression or a type that Arrow does not have",
+    "rule": "Arrow cannot check a rule of a column",
+    "source": "the source's records have a form that only SQL reads",
+    "corrections": "records of the table were corrected",
+    "files": "Arrow cannot read or write files of the table",
+    "large": "the rows to look up are too many for the driver",
+    "type": "Arrow compares a type of a column in another way",
+    "key_change": "a change of key is in the batch",
+    "truncate": "a truncate or an unknown operation is in the batch",
+    "early_change": "a change comes before a truncate or delete that silver has",
+    "late": "many changes come late",
+    "unsequenced": "deletes lack their sequence",
+    "unusual": "many records have values in unusual forms",
+    "ties": "two changes of a key differ only in content",
+    "partial": "late changes are of a table whose changes lack columns",
+}
+"""The reasons in words, as the end of a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsSpark:
+    """What the driver returns in place of a result that it cannot compute exactly; Spark then computes it."""
+
+    reason: SparkReason
+
+
+def spark_text(reasons: Iterable[str]) -> str:
+    """Return reasons as one sentence; a reason of a newer version stays a word."""
+    known = {f"{reason}": words for reason, words in SPARK_REASONS.items()}
+    return "by Spark, as " + "; and as ".join(known.get(reason, reason) for reason in dict.fromkeys(reasons))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkRuns:
+    """How many of the runs that wrote a table's readable snapshots needed Spark in place of the driver.
+
+    Attributes:
+        runs: number of these runs.
+        by_spark: number of those that needed Spark.
+        reasons: reason -> number of runs.
+    """
+
+    runs: int = 0
+    by_spark: int = 0
+    reasons: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """Return the numbers in words; empty if no run needed Spark."""
+        return f"{self.by_spark:,} of {self.runs:,} runs {spark_text(self.reasons)}" if self.by_spark else ""

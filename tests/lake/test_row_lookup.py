@@ -17,6 +17,7 @@ from frazil.lake.table_files import table_files
 from frazil.lake.tables import ensure
 from frazil.plan.layout import TableLayout
 from frazil.spec.sql.names import quote
+from frazil.steps import NeedsSpark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,7 +79,7 @@ class Table:
 
     def files(self) -> TableFiles:
         found = table_files(self.session, NAME, head(self.session, NAME), str)
-        assert found is not None
+        assert not isinstance(found, NeedsSpark)
         return found
 
 
@@ -89,7 +90,7 @@ def rows_of(table: pa.Table, names: list[str]) -> list[tuple[Any, ...]]:
 
 def found(table: Table, values: pa.Table, also: list[str]) -> list[tuple[Any, ...]]:
     rows = find_rows(table.files(), values, also)
-    assert rows is not None
+    assert not isinstance(rows, NeedsSpark)
     names = [*dict.fromkeys((*values.column_names, *also))]
     assert {*rows.column_names} == {*names, AT_FILE, AT_POS}
     return rows_of(rows, [*names, AT_FILE, AT_POS])
@@ -169,26 +170,26 @@ def test_of_rows_with_a_flag_those_are_found_that_have_it(table: Table) -> None:
     table.session.sql(f"UPDATE {NAME} SET new = id % 2 = 0 WHERE id BETWEEN 1300 AND 1505")
     newer = find_rows(table.files(), pa.table({"id": [*range(1600)]}), [], "new")
 
-    assert flagged is not None
+    assert not isinstance(flagged, NeedsSpark)
     assert flagged.column_names == ["id", "far", AT_POS, AT_FILE]
     assert rows_of(flagged, ["id"]) == rows_of(those, ["id"])
-    assert newer is not None
+    assert not isinstance(newer, NeedsSpark)
     assert rows_of(newer, ["id"]) == rows_of(table.session.sql(f"SELECT id FROM {NAME} WHERE new").toArrow(), ["id"])
     assert newer.num_rows > 40
     for no_flag in ("nobody", "id"):
-        assert find_rows(files, ids, [], no_flag) is None
+        assert find_rows(files, ids, [], no_flag) == NeedsSpark("type")
 
 
 def test_more_rows_than_may_be_found_are_left_to_spark(table: Table) -> None:
     """In one file and in several, with the number of matches for any other filter."""
     files, everything = table.files(), pa.table({"id": [*range(1500)]})
     every = find_rows(files, everything)
-    assert every is not None
+    assert not isinstance(every, NeedsSpark)
 
-    assert find_rows(files, everything, ["far"], most=every.num_rows) is not None
-    assert find_rows(files, everything, ["far"], most=every.num_rows - 1) is None
-    assert find_rows(files, everything, ["far"], most=0) is None
-    assert find_rows(files, pa.table({"id": [5_000]}), most=0) is not None
+    assert isinstance(find_rows(files, everything, ["far"], most=every.num_rows), pa.Table)
+    assert find_rows(files, everything, ["far"], most=every.num_rows - 1) == NeedsSpark("large")
+    assert find_rows(files, everything, ["far"], most=0) == NeedsSpark("large")
+    assert isinstance(find_rows(files, pa.table({"id": [5_000]}), most=0), pa.Table)
 
 
 def test_columns_are_found_whatever_their_names_are(spark: SparkSession, tmp_path: Path) -> None:
@@ -207,10 +208,10 @@ def test_columns_are_found_whatever_their_names_are(spark: SparkSession, tmp_pat
 def test_values_that_are_compared_otherwise_or_nested_are_left_to_spark(table: Table) -> None:
     files = table.files()
 
-    assert find_rows(files, pa.table({"near": [1.5]})) is None
-    assert find_rows(files, pa.table({"id": ["1"]})) is None
-    assert find_rows(files, pa.table({"id": [1]}), ["parts"]) is None
-    assert find_rows(files, pa.table({"nobody": [1]})) is None
+    assert find_rows(files, pa.table({"near": [1.5]})) == NeedsSpark("type")
+    assert find_rows(files, pa.table({"id": ["1"]})) == NeedsSpark("type")
+    assert find_rows(files, pa.table({"id": [1]}), ["parts"]) == NeedsSpark("type")
+    assert find_rows(files, pa.table({"nobody": [1]})) == NeedsSpark("type")
 
 
 def test_rows_are_counted_as_they_live(table: Table) -> None:
@@ -222,9 +223,10 @@ def test_rows_are_counted_as_they_live(table: Table) -> None:
 
 def test_tables_that_only_iceberg_can_read_are_left_to_it(spark: SparkSession, tmp_path: Path) -> None:
     table = Table(spark, tmp_path / "world")
-    assert table_files(table.session, NAME, head(table.session, NAME), str) is None  # it has no snapshot
+    needs_spark = NeedsSpark("files")
+    assert table_files(table.session, NAME, head(table.session, NAME), str) == needs_spark  # it has no snapshot
     table.append(1, 10)
     table.session.sql(f"ALTER TABLE {NAME} SET TBLPROPERTIES ('format-version' = '3')")
     table.delete("id = 3")
 
-    assert table_files(table.session, NAME, head(table.session, NAME), str) is None  # places are kept otherwise
+    assert table_files(table.session, NAME, head(table.session, NAME), str) == needs_spark  # places are kept otherwise

@@ -29,6 +29,7 @@ from frazil.runner.table_run import SMALL_RUN, FrameCache
 from frazil.silver.changes import rows_of_batches
 from frazil.silver.contract import Contract
 from frazil.spec import Column, Current, History
+from frazil.steps import NeedsSpark
 from frazil.testing import oracle
 
 if TYPE_CHECKING:
@@ -113,9 +114,9 @@ def batch_of(
     frame.createOrReplaceTempView("backend_silver")
     new = silver.filter(pa.compute.equal(silver["_cdc_batch"], 2))
 
-    def find_deletes(keys: pa.Table, also: Sequence[str], bounds: Mapping[str, pa.Scalar]) -> pa.Table | None:
+    def find_deletes(keys: pa.Table, also: Sequence[str], bounds: Mapping[str, pa.Scalar]) -> pa.Table | NeedsSpark:
         if not finds:
-            return None
+            return NeedsSpark("large")
         deletes = silver.filter(pa.compute.equal(silver["_cdc_class"], "delete"))
         if bounds:
             reach = [
@@ -125,9 +126,9 @@ def batch_of(
         found = deletes.drop_columns("_cdc_known").join(keys, keys=[*KEYS], join_type="left semi")
         return found.select([*dict.fromkeys([*KEYS, *also, "_cdc_class"])])
 
-    def find_all(keys: pa.Table, also: Sequence[str]) -> pa.Table | None:
+    def find_all(keys: pa.Table, also: Sequence[str]) -> pa.Table | NeedsSpark:
         if not finds:
-            return None
+            return NeedsSpark("large")
         every = silver.drop_columns("_cdc_known").join(keys, keys=[*KEYS], join_type="left semi")
         return every.select([*dict.fromkeys([*KEYS, *also])])
 
@@ -150,9 +151,9 @@ def batch_of(
     held = table_of(before, columns).append_column(AT_POS, pa.array(range(len(before)), pa.int64()))
     target = with_event_time(spark_frame(spark, held), spec, f"'here' AS {AT_FILE}")
 
-    def find(values: pa.Table, also: Sequence[str], flag: str | None = None) -> pa.Table | None:
+    def find(values: pa.Table, also: Sequence[str], flag: str | None = None) -> pa.Table | NeedsSpark:
         if not finds:
-            return None
+            return NeedsSpark("large")
         among = held if flag is None else held.filter(held[flag])
         found = among.join(values, keys=[*KEYS], join_type="left semi")
         return found.select([*KEYS, *also, AT_POS]).append_column(AT_FILE, pa.repeat("here", found.num_rows))
@@ -216,7 +217,7 @@ def test_a_delta_makes_of_a_mart_what_the_oracle_says(
 
     delta = BACKENDS[backend](batch)
 
-    if delta is None:
+    if isinstance(delta, NeedsSpark):
         # Arrow leaves to Spark what must be recomputed where it does not find it, or changes lack columns.
         assert backend == "arrow" or (backend == "arrow, finds rows" and cases.partial)
         assert cases.recomputes
@@ -243,5 +244,5 @@ def test_where_the_driver_finds_all_spark_is_asked_nothing(name: str, mart: str,
 
     delta = arrow_delta(replace(batch, target=replace(batch.target, read=refuse), changes=changes))
 
-    assert delta is not None
+    assert not isinstance(delta, NeedsSpark)
     assert frozen(applied(batch, delta, before)) == frozen(expected(mart, rows))

@@ -24,6 +24,7 @@ from frazil.runner.batch import batch_stats, driver_batch
 from frazil.runner.steps import marts
 from frazil.silver import unsequenced
 from frazil.sources.ledger import Ledger
+from frazil.steps import NeedsSpark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -108,9 +109,11 @@ def driver_forgets_older_changes(patch: pytest.MonkeyPatch) -> None:
     """CONVERGE broken where the driver recomputes a key: it finds the batch's changes and none before."""
     right = driver_batch.find_changes
 
-    def newest(context: TableRun, keys: pa.Table, also: Sequence[str]) -> pa.Table | None:
+    def newest(context: TableRun, keys: pa.Table, also: Sequence[str]) -> pa.Table | NeedsSpark:
         every = right(context, keys, also)
-        return every and every.filter(pc.equal(every[r.BATCH], pc.max(every[r.BATCH])))
+        return (
+            every if isinstance(every, NeedsSpark) else every.filter(pc.equal(every[r.BATCH], pc.max(every[r.BATCH])))
+        )
 
     patch.setattr(marts, "find_changes", newest)
 

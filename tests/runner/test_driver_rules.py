@@ -17,6 +17,7 @@ from frazil.runner.apply.left_rows import LeftInMemory
 from frazil.runner.limits import driver_rules
 from frazil.runner.limits.driver_rules import counts_on_driver
 from frazil.spec import RowCount, Rule
+from frazil.steps import NeedsSpark
 
 if TYPE_CHECKING:
     from frazil.catalog.catalogs import Located
@@ -28,7 +29,7 @@ PLACE = ("marts", "orders")
 class Files:
     """A mart whose files are not what they should be."""
 
-    fields: ClassVar = {"code": (1, pa.string())}
+    fields: ClassVar = {"code": (1, pa.string()), "id": (2, pa.int64())}
     rows: ClassVar = {"/lake/orders/data/1.parquet": 3}
 
     def __init__(self, error: Exception) -> None:
@@ -53,7 +54,9 @@ def test_a_mart_with_a_damaged_file_is_left_to_spark(
     new = pa.table({"id": [1], "code": ["a"], "_cdc_position": ["1/x/"], "_cdc_row": [1]})
     left = LeftInMemory(new=new, replaced=new.select(["id"]), keys=("id",), columns=("id", "code"), gained=1)
 
-    assert counts_on_driver(cast("Any", None), MART, [(Rule(name="a rule", **rule), ("code",))], left) is None
+    counts = counts_on_driver(cast("Any", None), MART, [(Rule(name="a rule", **rule), ("code",))], left)
+
+    assert counts == NeedsSpark("files")
 
 
 class Database:

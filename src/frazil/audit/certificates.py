@@ -36,7 +36,7 @@ from frazil.catalog.catalogs import NoLakeError, catalog_reader
 from frazil.catalog.conf import lake_address
 from frazil.errors import FrazilError, FrazilWarning
 from frazil.failpoints import failpoint
-from frazil.iceberg.snapshot import BOOKMARK
+from frazil.iceberg.snapshot import BOOKMARK, RUN_ID
 from frazil.spec.secrets import resolve
 from frazil.spec.tables import lake_tables
 
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from frazil.spec import Pipeline, Table
     from frazil.spec.tables import LakeTable
 
-RUN_ID: Final = "frazil.run-id"
 _WHOLE: Final = ("load", "recompute", "replace")
 """Strategies that make a table of what it is computed from, whatever it had before."""
 _GROWS: Final = ("append", "replace")

@@ -99,7 +99,7 @@ def show_run(report: RunReport, spaces: Namespaces) -> None:
 
 
 def _show_counts(table: TableReport) -> None:
-    """Print the numbers of files and records of a table that did not become changes."""
+    """Print the numbers of files and records of a table that did not become changes, and why Spark was needed."""
     notes = [
         (table.duplicates, "file delivered again", "files delivered again"),
         (table.quarantined, "record quarantined", "records quarantined"),
@@ -111,8 +111,9 @@ def _show_counts(table: TableReport) -> None:
         ),
     ]
     said = ", ".join(counted(count, one, many) for count, one, many in notes if count)
-    if said:
-        out.print(f"{table.table}: {said}", style="yellow", markup=False)
+    for text in (said, table.spark_text):
+        if text:
+            out.print(f"{table.table}: {text}", style="yellow", markup=False)
 
 
 def _show_outcomes(report: RunReport) -> None:

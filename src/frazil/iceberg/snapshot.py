@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import HistoryChangedError, StorageError
 from frazil.spec.amount import counted
+from frazil.steps import SparkRuns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -21,6 +23,10 @@ _SPARK_NAMES: Final = {"long": "bigint", "timestamptz": "timestamp", "timestamp"
 
 BOOKMARK = "frazil.bookmark"
 """Key of the snapshot summary. One snapshot carries rows and bookmark, so they always agree (ONCE)."""
+RUN_ID: Final = "frazil.run-id"
+"""Key of the snapshot summary: the run that made it."""
+BY_SPARK: Final = "frazil.by-spark"
+"""Key of the snapshot summary: why Spark computed the rows in place of the driver, as words with commas between."""
 LAKE_FORMAT: Final = 1
 """Version of what the tables of a lake and their bookmarks mean, kept in every bookmark as ``format``.
 
@@ -50,6 +56,7 @@ class TableSnapshot:
         foreign: number of snapshots since the newest bookmark that added or removed rows: another engine made them.
             Ignored by comparisons.
         snapshots: number of readable snapshots; 0 unless read from the metadata file.
+        spark_runs: how often Spark computed rows in place of the driver, by these snapshots; likewise.
     """
 
     snapshot_id: int | None = None
@@ -63,6 +70,7 @@ class TableSnapshot:
     altered: Mapping[str, str] = field(default_factory=dict, compare=False)
     foreign: int = field(default=0, compare=False)
     snapshots: int = 0
+    spark_runs: SparkRuns = field(default_factory=SparkRuns, compare=False)
 
     @property
     def batch(self) -> int:
@@ -165,12 +173,29 @@ def metadata_snapshot(
         location=location,
         columns=spark_columns(columns),
         snapshots=len(snapshots),
+        spark_runs=_spark_runs(one.get("summary", {}) for one in snapshots.values()),
     )
 
     def altered(schema: int | None) -> Mapping[str, str]:
         return altered_columns(schemas.get(schema, ()), columns)
 
     return table_snapshot(table, snapshots[newest], snapshots.get, altered) if newest in snapshots else table
+
+
+def _spark_runs(summaries: Iterable[Mapping[str, str]]) -> SparkRuns:
+    """Count runs: one may make several snapshots of a table."""
+    runs, reasons = set[str](), defaultdict[str, set[str]](set)
+    for summary in summaries:
+        run = summary.get(RUN_ID)
+        if run is not None:
+            runs.add(run)
+            for reason in summary[BY_SPARK].split(",") if BY_SPARK in summary else ():
+                reasons[reason].add(run)
+    return SparkRuns(
+        runs=len(runs),
+        by_spark=len(set().union(*reasons.values())),
+        reasons={reason: len(some) for reason, some in reasons.items()},
+    )
 
 
 def altered_columns(then: Iterable[Mapping[str, Any]], now: Iterable[Mapping[str, Any]]) -> dict[str, str]:

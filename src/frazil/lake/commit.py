@@ -25,7 +25,16 @@ from frazil.catalog.trouble import translate_error
 from frazil.errors import BusyError, FrazilError
 from frazil.host import usable_cores
 from frazil.iceberg.files import make_table_durable
-from frazil.iceberg.snapshot import BOOKMARK, RUN_BRANCH, TableSnapshot, bookmark_text, table_snapshot, verify_clock
+from frazil.iceberg.snapshot import (
+    BOOKMARK,
+    BY_SPARK,
+    RUN_BRANCH,
+    RUN_ID,
+    TableSnapshot,
+    bookmark_text,
+    table_snapshot,
+    verify_clock,
+)
 from frazil.lake.file_writer import (
     CODEC,
     CODEC_SETTING,
@@ -48,8 +57,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 
-RUN_ID: Final = "frazil.run-id"
-"""Key of the snapshot summary with the run's id; :meth:`TableTransaction.note` adds further keys."""
+    from frazil.steps import SparkReason
 
 
 class TableTransaction:
@@ -121,6 +129,11 @@ class TableTransaction:
         They are for people and tools. Frazil does not read them back.
         """
         self._notes |= {f"frazil.{name}": f"{value}" for name, value in values.items()}
+
+    def note_spark(self, reasons: Iterable[SparkReason]) -> None:
+        """Note why Spark computed the rows in place of the driver, for ``frazil status``; nothing without a reason."""
+        if said := ",".join(dict.fromkeys(reasons)):
+            self._notes[BY_SPARK] = said
 
     def delete(self, condition: str) -> None:
         """Delete the rows of the branch for which a SQL condition over the alias ``t`` holds."""

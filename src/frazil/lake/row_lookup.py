@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.host import usable_cores
+from frazil.steps import NeedsSpark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +43,7 @@ def find_rows(
     flag: str | None = None,
     *,
     most: int | None = None,
-) -> pa.Table | None:
+) -> pa.Table | NeedsSpark:
     """Return the rows of a table with one of some values.
 
     Args:
@@ -55,7 +56,7 @@ def find_rows(
 
     Returns:
         The columns of ``values`` and ``also`` of each matching row, in the table's types, with ``_cdc_at_file`` and
-        ``_cdc_at_pos``. None if Arrow and Spark compare a column's type differently, a file has no column ids, or more
+        ``_cdc_at_pos``. Spark is needed if it compares a column's type differently, a file has no column ids, or more
         than ``most`` rows match.
 
     Raises:
@@ -69,27 +70,30 @@ def find_rows(
     names = values.column_names
     kinds = {name: files.fields[name][1] for name in dict.fromkeys((*names, *also)) if name in files.fields}
     if {*names, *also} - {*kinds} or not all(_compares(values.schema.field(name).type, kinds[name]) for name in names):
-        return None
+        return NeedsSpark("type")
     for name in names:
         values = _fitting(values, name, kinds[name])
     if flag is not None:
         if files.fields.get(flag, (0, None))[1] != pa.bool_():
-            return None
+            return NeedsSpark("type")
         files = files.of_partition(flag, True)
     looked_for = [_Values(name, values[name]) for name in names]
     look = _Look(files=files, values=looked_for, kinds=kinds, flag=flag, room=_Room(most))
     with ThreadPoolExecutor(usable_cores()) as pool:
         found = [*pool.map(look.rows_of, files.rows)]
-    if any(some is None for some in found):
-        return None
     shape = pa.schema([*kinds.items(), (AT_POS, pa.int64()), (AT_FILE, pa.string())])
-    rows = pa.concat_tables([shape.empty_table(), *(piece for pieces in found for piece in pieces or ())])
+    pieces = [shape.empty_table()]
+    for some in found:
+        if isinstance(some, NeedsSpark):
+            return some
+        pieces += some
+    rows = pa.concat_tables(pieces)
     # Each column has one of its values, but perhaps of different rows.
     return rows.join(values, keys=names, join_type="left semi") if len(names) > 1 else rows
 
 
-def count_matching_rows(files: TableFiles, flags: Mapping[str, bool]) -> int | None:
-    """Count the rows of a table where each flag column is NULL or has its given value; None if only Spark can.
+def count_matching_rows(files: TableFiles, flags: Mapping[str, bool]) -> int | NeedsSpark:
+    """Count the rows of a table where each flag column is NULL or has its given value.
 
     Args:
         files: the files of the table.
@@ -107,7 +111,7 @@ def count_matching_rows(files: TableFiles, flags: Mapping[str, bool]) -> int | N
             with files.open(address) as file:
                 inside = files.inside(file, flags)
                 if inside is None:
-                    return None
+                    return NeedsSpark("files")
                 for name, wanted in flags.items():
                     if (mine := inside[name]) is not None:
                         holds = pc.equal(file.read(columns=[mine], use_threads=False)[mine], wanted)
@@ -208,13 +212,13 @@ class _Look:
     def _flags(self) -> tuple[str, ...]:
         return () if self.flag is None else (self.flag,)
 
-    def rows_of(self, address: str) -> list[pa.Table] | None:
-        """Return the matching rows of a file; None if it has no column ids, or too many rows match."""
+    def rows_of(self, address: str) -> list[pa.Table] | NeedsSpark:
+        """Return the matching rows of a file; Spark is needed if it has no column ids, or too many rows match."""
         with ExitStack() as opened:
             file = opened.enter_context(self.files.open(address))
             inside = self.files.inside(file, (*self.kinds, *self._flags))
             if inside is None:
-                return None
+                return NeedsSpark("files")
             texts = self._few_texts(file.metadata, inside)
             others = opened.enter_context(self.files.open(address, texts)) if texts else file
             found, lives, begin = [], self.files.lives(address), 0
@@ -224,7 +228,7 @@ class _Look:
                 if all(values.may_be_in(group, inside[values.name]) for values in self.values):
                     rows = self._group(file, others, number, inside, lives[begin:end])
                     if rows is None:
-                        return None
+                        return NeedsSpark("large")
                     places = pc.add(rows[AT_POS], begin)
                     paths = pa.repeat(pa.scalar(address), rows.num_rows)
                     found.append(rows.set_column(rows.num_columns - 1, AT_POS, places).append_column(AT_FILE, paths))

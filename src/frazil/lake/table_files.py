@@ -19,6 +19,7 @@ from frazil.iceberg.files import SMALL_BYTES, read_kept
 from frazil.iceberg.metadata import entries
 from frazil.lake.file_writer import FIELD_ID, FILE_PATH, POS, arrow_type, nested_type
 from frazil.spark.gateway import java_class, java_table, schema_fields
+from frazil.steps import NeedsSpark
 from frazil.storage.files import storage_of
 
 if TYPE_CHECKING:
@@ -193,7 +194,9 @@ def _reaches(highest: bytes | None, kind: pa.DataType, least: pa.Scalar) -> bool
     return True
 
 
-def table_files(spark: SparkSession, name: str, at: TableSnapshot, address: Callable[[str], str]) -> TableFiles | None:
+def table_files(
+    spark: SparkSession, name: str, at: TableSnapshot, address: Callable[[str], str]
+) -> TableFiles | NeedsSpark:
     """Return the files of a table at a snapshot, with the columns that the table has now.
 
     Args:
@@ -203,8 +206,9 @@ def table_files(spark: SparkSession, name: str, at: TableSnapshot, address: Call
         address: maps an address to one that this process can open.
 
     Returns:
-        The files; None without a JVM gateway or a snapshot, and where only Iceberg can read them: other files than
-        Parquet, deletes by other things than places, and columns that files do not have and that are not NULL.
+        The files. Spark is needed without a JVM gateway or a snapshot, and where only Iceberg can read them: other
+        files than Parquet, deletes by other things than places, and columns that files do not have and that are not
+        NULL.
 
     Raises:
         StorageError: a manifest is damaged, or its store does not answer.
@@ -215,10 +219,10 @@ def table_files(spark: SparkSession, name: str, at: TableSnapshot, address: Call
     """
     table = java_table(spark, name)
     if table is None or at.manifest_list is None:
-        return None
+        return NeedsSpark("files")
     fields = schema_fields(spark, table.schema())
     if any("initial-default" in field for field in fields):
-        return None
+        return NeedsSpark("files")
     found: dict[int, dict[str, TableFile]] = {_ROWS: {}, _PLACES: {}}
     for manifest in entries(address(at.manifest_list), "manifest_path", read_kept):
         if (manifest.get("added_files_count"), manifest.get("existing_files_count")) == (0, 0):
@@ -229,7 +233,7 @@ def table_files(spark: SparkSession, name: str, at: TableSnapshot, address: Call
                 continue
             content = file.get("content", _ROWS)
             if content not in found or file["file_format"].upper() != "PARQUET":
-                return None
+                return NeedsSpark("files")
             found[content][file["file_path"]] = TableFile.of(file)
     plain = ((field["name"], field["id"], field["type"]) for field in fields if isinstance(field["type"], str))
     known = {name: (number, kind) for name, number, of in plain if (kind := arrow_type(of)) is not None}
@@ -278,7 +282,7 @@ def local_data_files(
     snapshot_id: int,
     values: Mapping[str, Sequence[str]],
     above: tuple[str, int],
-) -> list[Path] | None:
+) -> list[Path] | NeedsSpark:
     """Return the local Parquet files that may have rows with some values.
 
     Args:
@@ -289,12 +293,12 @@ def local_data_files(
         above: a column, and the number that it must be greater than.
 
     Returns:
-        The paths of the files; None without a JVM gateway, if a file is not local or not Parquet, or if rows of a file
-        are deleted.
+        The paths of the files. Spark is needed without a JVM gateway, if a file is not local or not Parquet, or if rows
+        of a file are deleted.
     """
     table = java_table(spark, name)
     if table is None:
-        return None
+        return NeedsSpark("files")
     expressions = java_class(spark, "org.apache.iceberg.expressions.Expressions")
     condition = expressions.greaterThan(*above)
     for column, some in values.items():
@@ -310,7 +314,7 @@ def local_data_files(
             task = iterator.next()
             path = Path(str(task.file().location()).removeprefix(_SCHEME))
             if task.deletes().size() or path.suffix != ".parquet" or not path.is_file():
-                return None
+                return NeedsSpark("files")
             found.append(path)
     finally:
         tasks.close()

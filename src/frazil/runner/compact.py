@@ -10,6 +10,7 @@ from frazil.lake.merge_files import choose_merge, merge_files
 from frazil.runner.batch.driver_batch import UNREADABLE, mart_files
 from frazil.spark.gateway import call
 from frazil.spec.sql.names import literal, quote
+from frazil.steps import NeedsSpark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,7 +66,7 @@ def _merge(context: TableRun, path: tuple[str, ...], smaller: int, *, least: int
     policy, upkeep, at = context.policy, context.pipeline.upkeep, context.head(path)
     try:
         files = mart_files(context, path)
-        if files is not None:
+        if not isinstance(files, NeedsSpark):
             dead = upkeep.delete_ratio
             merge = choose_merge(files, smaller=smaller, dead_share=dead, most_bytes=policy.merge_bytes)
             if len(merge.rows) + len(merge.places) < least:

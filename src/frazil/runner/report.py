@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from frazil.errors import Failure, FrazilError, worst_exit
 from frazil.spec.amount import counted, html_lines, html_table
+from frazil.steps import spark_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from frazil.steps import SparkReason
 
 Outcome = Literal["done", "nothing new", "failed", "not started"]
 """Outcome of a table or an aggregate in a run; *not started*: an earlier failure prevented it."""
@@ -37,6 +40,8 @@ class MartReport:
             count.
         strategy: strategy of the write, see :mod:`frazil.plan.policy`.
         compacted: whether small files and deletes were merged after it.
+        by_spark: why Spark computed the batch, or a part of it, in place of the driver: words of
+            :data:`frazil.steps.SPARK_REASONS`.
         seconds: wall time.
     """
 
@@ -49,6 +54,7 @@ class MartReport:
     late: int = 0
     strategy: str = ""
     compacted: bool = False
+    by_spark: list[SparkReason] = field(default_factory=list)
     seconds: float = 0.0
 
 
@@ -61,6 +67,7 @@ class TableReport:
         deferred: number of files that wait for a later run.
         passed: (path, reason) of skipped files at the source.
         untimed_deletes: deletes without a time from source or row; they end a version at its beginning.
+        by_spark: why Spark computed the changes in place of the driver, as for a mart.
         broken_rules: warning rule -> number of changes of the batch that break it.
         warnings: sentences for the user's attention; they are not failures.
         errors: failures; each mart has its own, because a failed mart does not stop others.
@@ -82,6 +89,7 @@ class TableReport:
     changes: int = 0
     quarantined: int = 0
     untimed_deletes: int = 0
+    by_spark: list[SparkReason] = field(default_factory=list)
     marts: list[MartReport] = field(default_factory=list)
     jobs: int = 0
     seconds: float = 0.0
@@ -89,6 +97,12 @@ class TableReport:
     warnings: list[str] = field(default_factory=list)
     errors: list[Failure] = field(default_factory=list)
     commits: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def spark_text(self) -> str:
+        """Return why Spark computed the table's changes or marts in place of the driver; empty if it did not."""
+        reasons = [*self.by_spark, *(reason for mart in self.marts for reason in mart.by_spark)]
+        return spark_text(reasons) if reasons else ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -192,6 +206,7 @@ class RunReport:
             for one in self.gold
         ]
         notes = [*self.warnings, *(f"{one.table}: {text}" for one in self.tables for text in one.warnings)]
+        notes += [f"{one.table}: {one.spark_text}" for one in self.tables if one.spark_text]
         return html_table(names, rows, title=f"run {self.run_id}") + html_lines([*notes, *map(str, self.errors)])
 
 

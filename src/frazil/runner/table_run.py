@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from frazil.runner.report import TableReport
     from frazil.spec import Current, History, Pipeline, Table
     from frazil.spec.tables import LakeTable, Role, SourceTables
+    from frazil.steps import NeedsSpark
 
 SMALL_RUN = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "2"}
 """Settings for small batches: adaptive planning costs more than it gains."""
@@ -84,7 +85,7 @@ class TableRun:
         policy: thresholds.
         heads: newest snapshots of tables by path; :meth:`head` and :meth:`transaction` maintain it.
         cache: DataFrames that the table's marts share; :func:`frazil.runner.table_steps.do_table` releases it.
-        files: data files of its tables by snapshot, None if only Spark can read them;
+        files: data files of its tables by snapshot, or why only Spark can read them;
             :mod:`frazil.runner.batch.driver_batch` maintains it.
         own_settings: the session's own settings while those of a small batch replace them; else empty.
     """
@@ -101,7 +102,7 @@ class TableRun:
     policy: Policy = DEFAULT_POLICY
     heads: dict[tuple[str, ...], TableSnapshot] = field(default_factory=dict)
     cache: FrameCache = field(default_factory=FrameCache)
-    files: dict[int, TableFiles | None] = field(default_factory=dict)
+    files: dict[int, TableFiles | NeedsSpark] = field(default_factory=dict)
     own_settings: dict[str, str] = field(default_factory=dict)
 
     def work_small(self) -> None:

@@ -16,6 +16,7 @@ from frazil.runner.past_runs import FACET, standing
 from frazil.serve.checks import LastChecks, last_checks
 from frazil.serve.tables import read_snapshot, tables
 from frazil.spec.tables import gold_table, lake_tables, source_tables
+from frazil.steps import SparkRuns
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -53,6 +54,7 @@ class MadeOverview:
         rows: rows in data files; more than the table has if ``delete_files`` is not 0.
         size_bytes, data_files, delete_files: files of the newest snapshot.
         committed_at: time of the newest commit, in UTC.
+        spark_runs: how often Spark computed the rows in place of the driver.
     """
 
     name: str
@@ -64,6 +66,7 @@ class MadeOverview:
     data_files: int = 0
     delete_files: int = 0
     committed_at: dt.datetime | None = None
+    spark_runs: SparkRuns = field(default_factory=SparkRuns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +78,7 @@ class TableOverview:
         batch: newest batch of bronze.
         committed_at: time of bronze's newest commit, in UTC.
         changes, quarantined: rows of silver and of the quarantine.
+        spark_runs: how often Spark computed the changes in place of the driver.
         marts: marts in the order of the declaration; for an aggregate itself.
         results: the newest results, the last one first.
         trouble: why a table cannot be read; None if all can.
@@ -86,6 +90,7 @@ class TableOverview:
     committed_at: dt.datetime | None = None
     changes: int = 0
     quarantined: int = 0
+    spark_runs: SparkRuns = field(default_factory=SparkRuns)
     marts: tuple[MadeOverview, ...] = ()
     results: tuple[RunResult, ...] = ()
     trouble: str | None = None
@@ -161,6 +166,7 @@ def _table(pipeline: Pipeline, table: Table, located: Located, results: Sequence
         committed_at=bronze.committed_at,
         changes=changes.records,
         quarantined=bad.records,
+        spark_runs=changes.spark_runs,
         marts=tuple(marts),
         results=tuple(results),
         trouble=next((trouble for trouble in troubles if trouble), None),
@@ -179,6 +185,7 @@ def _made(made: LakeTable, located: Located, newest: int | None) -> tuple[MadeOv
         data_files=stands.data_files,
         delete_files=stands.delete_files,
         committed_at=stands.committed_at,
+        spark_runs=stands.spark_runs,
     ), trouble
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from frazil.audit.run_files import run_files
 from frazil.errors import DeclarationError, StorageError
+from frazil.iceberg.snapshot import BOOKMARK, RUN_ID
 from frazil.runner.past_runs import FACET, open_run_of, pipeline_of
 from frazil.serve.tables import metadata_of, tables
 from frazil.spec.tables import lake_tables
@@ -25,7 +26,6 @@ RunState: TypeAlias = Literal["running", "done", "failed", "interrupted", "kille
 """State of a run; *killed*: it has no end, and its process is gone."""
 
 _NOTES: Final = "frazil."
-_RUN_ID: Final = "frazil.run-id"
 _ENDS: Final[Mapping[str, RunState]] = {"COMPLETE": "done", "FAIL": "failed", "ABORT": "interrupted"}
 _LATEST: Final = ("last", "latest")
 _TABLES_AT_ONCE: Final = 8
@@ -237,9 +237,9 @@ def _commits(table: str, location: str, run_id: str) -> list[RunCommit]:
             notes={
                 name.removeprefix(_NOTES): text
                 for name, text in one["summary"].items()
-                if name.startswith(_NOTES) and name not in (_RUN_ID, "frazil.bookmark")
+                if name.startswith(_NOTES) and name not in (RUN_ID, BOOKMARK)
             },
         )
         for one in snapshots
-        if one.get("summary", {}).get(_RUN_ID) == run_id
+        if one.get("summary", {}).get(RUN_ID) == run_id
     ]

@@ -26,6 +26,7 @@ from frazil.spec import Current
 from frazil.spec.pii import TREATING
 from frazil.spec.sql.select import selected
 from frazil.spec.tables import gold_table, source_tables
+from frazil.steps import SparkRuns
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -52,6 +53,7 @@ class MadeStatus:
         data_files: data files of the newest snapshot.
         delete_files: delete files of the newest snapshot; many slow readers down until ``frazil maintain``.
         committed_at: time of the newest commit, in UTC; None before the first.
+        spark_runs: how often Spark computed the rows in place of the driver.
         trouble: why the table cannot be read, with zeros for unknown numbers; None if it can.
         failures: why the newest refresh of an aggregate failed; a later success clears them.
     """
@@ -66,6 +68,7 @@ class MadeStatus:
     data_files: int
     delete_files: int
     committed_at: datetime | None
+    spark_runs: SparkRuns = field(default_factory=SparkRuns)
     trouble: str | None = None
     failures: tuple[PastFailure, ...] = ()
 
@@ -84,6 +87,7 @@ class TableStatus:
         silver_batch: newest batch that silver holds.
         changes: number of typed changes.
         quarantined: number of records in quarantine.
+        spark_runs: how often Spark computed the changes in place of the driver.
         treating: whether ``frazil erase --pii`` is running or was killed.
         horizon: day before which changes are folded into the baseline; None without a baseline.
         committed_at: time of bronze's newest commit, in UTC.
@@ -119,6 +123,7 @@ class TableStatus:
     captured: tuple[CaptureLag, ...] = ()
     horizon: str | None = None
     treating: bool = False
+    spark_runs: SparkRuns = field(default_factory=SparkRuns)
     checks: LastChecks = field(default_factory=LastChecks)
 
 
@@ -270,6 +275,7 @@ class _Lake:
             unfinished_erase=unfinished_erase(self.pipeline, table, self.located),
             horizon=_horizon(changes),
             treating=TREATING in bronze.bookmark,
+            spark_runs=changes.spark_runs,
         )
 
     def mart(self, table: Table, made: LakeTable, newest: int) -> MadeStatus:
@@ -341,6 +347,7 @@ def _made(name: str, stands: TableSnapshot, *, lag: int, rows: int, deleted: int
         data_files=stands.data_files,
         delete_files=stands.delete_files,
         committed_at=stands.committed_at,
+        spark_runs=stands.spark_runs,
     )
 
 

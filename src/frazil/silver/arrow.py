@@ -24,6 +24,7 @@ from frazil.bronze import record as r
 from frazil.silver.rules import row_rules
 from frazil.spec.model.kinds.dms import time_in_name
 from frazil.spec.model.types import TIMES
+from frazil.steps import NeedsSpark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -68,8 +69,8 @@ class PlainChanges:
         meaning: PlainMeaning | None,
         since: Mapping[str, int],
         baseline: Baseline | None = None,
-    ) -> Self | None:
-        """Return the converter of a contract; None if some setting needs Spark.
+    ) -> Self | NeedsSpark:
+        """Return the converter of a contract, or why its changes need Spark.
 
         Args:
             contract: the settled columns.
@@ -78,15 +79,17 @@ class PlainChanges:
             baseline: the baseline of silver, or None.
         """
         fields = {name.lower(): name for name, _ in contract.fields}
-        if meaning is None or contract.blocked or contract.whole or contract.renames or contract.ignores_nulls:
-            return None
+        if meaning is None:
+            return NeedsSpark("source")
+        if contract.blocked or contract.whole or contract.renames or contract.ignores_nulls:
+            return NeedsSpark("setting")
         for column in contract.columns:
             if column.expr is not None or column.name.lower() not in fields or not is_provable(column.type):
-                return None
+                return NeedsSpark("column")
         rules = row_rules(contract)
         kept = [(rule.column, kept_in_arrow(rule)) for rule in rules if rule.column is not None]
         if any(keeps is None for _, keeps in kept):
-            return None
+            return NeedsSpark("rule")
         return cls(
             contract=contract,
             meaning=meaning,

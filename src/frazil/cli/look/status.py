@@ -63,6 +63,7 @@ def _table(table: TableStatus) -> None:
     )
     if table.horizon:
         out.print(f"  changes before {table.horizon} are folded into the baseline", markup=False)
+    _spark_runs(table)
     _checks(table)
     for lag in table.captured:
         _lag(lag)
@@ -82,6 +83,13 @@ def _table(table: TableStatus) -> None:
         says = f"old files may hold values of columns with pii: frazil erase --select {table.table} --pii removes them"
         out.print(f"  {says}", style="red", markup=False)
     _failures(table.failures)
+
+
+def _spark_runs(table: TableStatus) -> None:
+    """Print how often Spark computed the changes or a mart in place of the driver; nothing if that never happened."""
+    for name, runs in (("changes", table.spark_runs), *((mart.name, mart.spark_runs) for mart in table.marts)):
+        if runs.text:
+            out.print(f"  {name}: {runs.text}", style="yellow", markup=False)
 
 
 def _checks(table: TableStatus) -> None:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from frazil.bronze import record as r
 from frazil.marts.fold_spec import EVENT_TIME
 from frazil.marts.late import DELETE_ONLY, IS_LIVE
+from frazil.steps import NeedsSpark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +27,7 @@ _TIME: Final = pa.timestamp("us", tz="UTC")
 _TIMES: Final = (EVENT_TIME, r.SOURCE_TIME)
 
 
-def newest_arrow(changes: pa.Table, spec: FoldSpec) -> pa.Table | None:
+def newest_arrow(changes: pa.Table, spec: FoldSpec) -> pa.Table | NeedsSpark:
     """Keep, of every key, its newest change and the values of its newest upsert.
 
     Args:
@@ -38,13 +39,13 @@ def newest_arrow(changes: pa.Table, spec: FoldSpec) -> pa.Table | None:
         One row per key, in any order: the contract's columns, those of the newest upsert or NULL beside the keys;
         ``_cdc_event_time``, ``_cdc_source_time``, ``_cdc_position`` and ``_cdc_row`` of the newest change;
         ``_cdc_begins``;
-        ``_cdc_incomplete``, ``_cdc_is_live`` and ``_cdc_delete_only``. None if two changes of a key differ in
-        content but not in order: only Spark has the hash that orders them.
+        ``_cdc_incomplete``, ``_cdc_is_live`` and ``_cdc_delete_only``. Spark is needed if two changes of a key
+        differ in content but not in order: only Spark has the hash that orders them.
 
     Cost: a sort of the order columns, a hash of the keys, and memory for a copy of the changes.
     """
     if has_ties(changes, spec):
-        return None
+        return NeedsSpark("ties")
     is_upsert = pc.equal(changes[r.CLASS], r.UPSERT)
     oldest_first = ranked(changes, spec)
     rank = pa.array(range(changes.num_rows), pa.int64())

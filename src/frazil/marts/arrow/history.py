@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from frazil.bronze import record as r
 from frazil.marts.arrow.fold import event_times, ranked, times_of_deletes
 from frazil.marts.fold_spec import EVENT_TIME
+from frazil.steps import NeedsSpark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +33,7 @@ def next_versions_arrow(
     spec: FoldSpec,
     *,
     deletes: Literal["close", "mark"],
-) -> pa.Table | None:
+) -> pa.Table | NeedsSpark:
     """Build the versions of a batch's keys after the batch: from the open version of each key on.
 
     Args:
@@ -45,14 +46,14 @@ def next_versions_arrow(
         deletes: as for :func:`frazil.marts.history.versions`.
 
     Returns:
-        The versions, as from :func:`frazil.marts.history.versions`. None if a column has different types in mart and
-        batch, or a type that Arrow compares differently than Spark.
+        The versions, as from :func:`frazil.marts.history.versions`. Spark is needed if a column has different types in
+        mart and batch, or a type that Arrow compares differently than Spark.
 
     Cost: a sort of the order columns, and memory for a copy of changes and versions.
     """
     shown = [*spec.columns, r.POSITION, r.ROW]
     if any(not _is_alike(changes.schema.field(name).type, held.schema.field(name).type) for name in shown):
-        return None
+        return NeedsSpark("type")
     base = held.select(shown).append_column(EVENT_TIME, held["valid_from"])
     base = base.append_column(r.SOURCE_TIME, pa.nulls(held.num_rows, changes.schema.field(r.SOURCE_TIME).type))
     base = base.append_column(r.CLASS, pc.if_else(held["is_deleted"], r.DELETE, r.UPSERT))

@@ -13,6 +13,7 @@ from frazil.marts.arrow.fold import event_times, later, ranked
 from frazil.marts.fold_spec import EVENT_TIME
 from frazil.marts.late import LATE, RECOMPUTE, SUPERSEDED
 from frazil.spec import Current, History
+from frazil.steps import NeedsSpark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +54,7 @@ def verdicts_arrow(
     spec: FoldSpec,
     *,
     newest_time: int | None,
-) -> pa.Table | None:
+) -> pa.Table | NeedsSpark:
     """Find late changes of keys, by the newest order already held for each key.
 
     Args:
@@ -66,15 +67,15 @@ def verdicts_arrow(
 
     Returns:
         One row per key: ``_cdc_key_number``, and ``_cdc_late``, ``_cdc_recompute`` and
-        ``_cdc_superseded`` of :mod:`frazil.marts.late`. None if an order column has a type or a NULL that Arrow
-        compares differently than Spark.
+        ``_cdc_superseded`` of :mod:`frazil.marts.late`. Spark is needed if an order column has a type or
+        a NULL that Arrow compares differently than Spark.
     """
     is_late = pa.repeat(False, changes.num_rows)
     is_not_after = is_late
     for rows in held:
         older = _not_newer(changes, rows, spec)
         if older is None:
-            return None
+            return NeedsSpark("type")
         is_late = pc.or_(is_late, older)
         is_not_after = pc.or_(is_not_after, _not_after(changes[EVENT_TIME], rows, spec, newest_time))
     is_hard = isinstance(mart, Current) and mart.deletes == "hard" and not spec.fills

@@ -35,6 +35,7 @@ from frazil.runner.apply.arrow_verdicts import find_target, find_tombstones, wit
 from frazil.runner.apply.mart_batch import DeltaCounts, PositionDelta
 from frazil.runner.batch.driver_batch import spark_frame
 from frazil.spec import Current, History
+from frazil.steps import NeedsSpark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,34 +48,32 @@ _JOB_GROUP = "spark.jobGroup.id"
 _KEYS = "_cdc_keys"
 
 
-def arrow_delta(batch: MartBatch) -> PositionDelta | None:
-    """Return the changes of a batch to a mart.
+def arrow_delta(batch: MartBatch) -> PositionDelta | NeedsSpark:
+    """Return the changes of a batch to a mart that is not bitemporal.
 
     Returns:
-        The delta. None if two changes of a key differ only by content, or if a key to recompute has many changes or
-        changes that lack columns. A bitemporal history recomputes all keys.
+        The delta. Spark is needed if two changes of a key differ only by content, or if a key to recompute has many
+        changes or changes that lack columns.
 
     Cost: one lookup in the mart, including the values that changes lack (all values for a history). Possible late
     changes add a lookup of tombstones and of the order of their keys; deletes without values add a lookup of these
     values. The fetched rows are about as large as the batch, plus all changes of recomputed keys.
     """
-    if isinstance(batch.mart, History) and batch.mart.bitemporal:
-        return None
     folded = _fold(batch)
-    if folded is None:
-        return None
+    if isinstance(folded, NeedsSpark):
+        return folded
     keys = folded.keys
     kinds = keys.group_by([*KINDS]).aggregate([([], "count_all"), (LATE, "sum")])
     counts = DeltaCounts.of(kinds.rename_columns([*KINDS, _KEYS, LATE]), _KEYS)
     again = keys.filter(keys[RECOMPUTE])
     whole = whole_keys(batch, again) if again.num_rows else None
-    if again.num_rows and whole is None:
-        return None
+    if isinstance(whole, NeedsSpark):
+        return whole
     changes: pa.Table | None = None
     if folded.lacking:
         filled = _filled(batch, folded)
-        if filled is None:
-            return None
+        if isinstance(filled, NeedsSpark):
+            return filled
         keys, changes = filled
     gone = keys.filter(pc.and_not(pc.and_not(keys[late.IN_TARGET], keys[SUPERSEDED]), keys[RECOMPUTE]))
     # A key that is not recomputed loses only its newest version.
@@ -86,7 +85,9 @@ def arrow_delta(batch: MartBatch) -> PositionDelta | None:
         rows = _versions(batch, folded, changes, whole)
     else:
         rows = _states(batch, keys, counts, whole)
-    return None if rows is None else PositionDelta(counts=counts, rows=rows, positions=positions, keys=replaced)
+    if isinstance(rows, NeedsSpark):
+        return rows
+    return PositionDelta(counts=counts, rows=rows, positions=positions, keys=replaced)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +107,8 @@ class _Folded:
     found: TargetRows
 
 
-def _fold(batch: MartBatch) -> _Folded | None:
-    """Fold the batch; None if Spark must do it."""
+def _fold(batch: MartBatch) -> _Folded | NeedsSpark:
+    """Fold the batch."""
     spec, changes = batch.spec, batch.changes.in_memory(batch.spec)
     lacking = lacking_columns(changes, spec)
     spark = batch.changes.spark.sparkContext
@@ -121,8 +122,8 @@ def _fold(batch: MartBatch) -> _Folded | None:
         finding = pool.submit(find_target, batch, changes, lacking, collect)
         burying = pool.submit(find_tombstones, batch, changes, collect)
         keys = _folded(batch, changes)
-    if keys is None:
-        return None
+    if isinstance(keys, NeedsSpark):
+        return keys
     found, dead = finding.result(), burying.result()
     at = match_keys(keys, found.rows, spec.keys)
     keys = keys.append_column(late.IN_TARGET, pc.is_valid(at))
@@ -134,11 +135,11 @@ def _fold(batch: MartBatch) -> _Folded | None:
     return _Folded(changes=changes, keys=keys, lacking=lacking, found=found)
 
 
-def _folded(batch: MartBatch, changes: pa.Table) -> pa.Table | None:
+def _folded(batch: MartBatch, changes: pa.Table) -> pa.Table | NeedsSpark:
     """Fold the batch without comparing it with earlier changes."""
     keys = newest_arrow(changes, batch.spec)
-    if keys is None:
-        return None
+    if isinstance(keys, NeedsSpark):
+        return keys
     stands, dies = keys[IS_LIVE], pc.invert(keys[IS_LIVE])
     if isinstance(batch.mart, Current) and batch.mart.deletes == "soft":
         stands = pc.invert(keys[DELETE_ONLY])
@@ -152,25 +153,25 @@ def _folded(batch: MartBatch, changes: pa.Table) -> pa.Table | None:
     )
 
 
-def _filled(batch: MartBatch, folded: _Folded) -> tuple[pa.Table, pa.Table | None] | None:
+def _filled(batch: MartBatch, folded: _Folded) -> tuple[pa.Table, pa.Table | None] | NeedsSpark:
     """Fill missing values from the mart's row: in the folded keys, and for a history in all changes.
 
-    None if the mart has other types, or if only the content of two changes decides which is newer.
+    Spark is needed if the mart has other types, or if only the content of two changes decides which is newer.
     """
     spec, names, keys, held = batch.spec, batch.spec.keys, folded.keys, folded.found.rows
     # A change takes effect at its own time; a filled-in time belongs to an older change.
     changes = folded.changes.append_column(EVENT_TIME, event_times(folded.changes, spec))
     held = held.filter(held[late.LIVED]).select([*names, *folded.lacking])
     if any(held.schema.field(name).type != changes.schema.field(name).type for name in folded.lacking):
-        return None
+        return NeedsSpark("type")
     some = keys.filter(keys[INCOMPLETE]).select([*names])
     numbers = match_keys(grouped_keys(changes, spec), some, names)
     is_lacking = pc.is_valid(numbers)
     of_keys = held.take(match_keys(some, held, names))
     filled = fill_arrow(changes.filter(is_lacking), numbers.filter(is_lacking), of_keys, spec)
     newest = newest_arrow(filled, spec)
-    if newest is None:
-        return None
+    if isinstance(newest, NeedsSpark):
+        return newest
     at = match_keys(keys, newest, names)
     for name in folded.lacking:
         column = pc.if_else(pc.is_valid(at), newest[name].take(at), keys[name])
@@ -181,8 +182,8 @@ def _filled(batch: MartBatch, folded: _Folded) -> tuple[pa.Table, pa.Table | Non
     return keys, pa.concat_tables([changes.filter(pc.invert(is_lacking)).select(shown), filled.select(shown)])
 
 
-def _states(batch: MartBatch, keys: pa.Table, counts: DeltaCounts, whole: WholeKeys | None) -> pa.Table | None:
-    """Return the new rows of a current table, or None if Spark must compute them; ``whole`` has the recomputed keys."""
+def _states(batch: MartBatch, keys: pa.Table, counts: DeltaCounts, whole: WholeKeys | None) -> pa.Table | NeedsSpark:
+    """Return the new rows of a current table; ``whole`` has the recomputed keys."""
     spec, is_soft = batch.spec, isinstance(batch.mart, Current) and batch.mart.deletes == "soft"
     shown = [*spec.columns, *(FLAGS if is_soft else (r.POSITION, r.ROW))]
     keys = _with_deleted_at(keys.filter(pc.invert(keys[RECOMPUTE])), batch)
@@ -194,8 +195,8 @@ def _states(batch: MartBatch, keys: pa.Table, counts: DeltaCounts, whole: WholeK
     if whole is None:
         return rows
     recomputed = _folded(batch, whole.changes)
-    if recomputed is None:
-        return None
+    if isinstance(recomputed, NeedsSpark):
+        return recomputed
     recomputed = _with_deleted_at(recomputed.filter(recomputed[STANDS]), batch).select(shown)
     return pa.concat_tables([rows, recomputed], promote_options="permissive")
 
@@ -216,7 +217,8 @@ def _last_known(batch: MartBatch, dead: pa.Table) -> pa.Table:
     spec = batch.spec
     values = [name for name in spec.columns if name not in spec.keys]
     found = batch.target.find(dead.select([*spec.keys]), values)
-    if found is None:
+    if isinstance(found, NeedsSpark):
+        batch.by_spark.append(found.reason)
         return to_arrow(last_known(batch.target.table, spark_frame(batch.changes.spark, dead), spec))
     flags = dead.select([*FLAGS, *TIMES]).take(match_keys(found, dead, spec.keys))
     at = times_of_deletes(flags, event_times(found, spec))
@@ -224,7 +226,9 @@ def _last_known(batch: MartBatch, dead: pa.Table) -> pa.Table:
     return pa.table({name: found[name] for name in spec.columns} | {name: flags[name] for name in FLAGS})
 
 
-def _versions(batch: MartBatch, folded: _Folded, filled: pa.Table | None, whole: WholeKeys | None) -> pa.Table | None:
+def _versions(
+    batch: MartBatch, folded: _Folded, filled: pa.Table | None, whole: WholeKeys | None
+) -> pa.Table | NeedsSpark:
     """Return the new rows of a history.
 
     Args:
@@ -232,9 +236,6 @@ def _versions(batch: MartBatch, folded: _Folded, filled: pa.Table | None, whole:
         folded: the folded batch.
         filled: its changes with filled values, if some lack columns.
         whole: recomputed keys.
-
-    Returns:
-        The rows; None if Spark must compute them.
     """
     spec, deletes = batch.spec, batch.mart.deletes if isinstance(batch.mart, History) else "close"
     keys, changes = folded.keys, filled
@@ -242,17 +243,20 @@ def _versions(batch: MartBatch, folded: _Folded, filled: pa.Table | None, whole:
         changes = folded.changes.append_column(EVENT_TIME, event_times(folded.changes, spec))
     if whole is not None:
         changes = whole.among(changes, keys, spec)
-    if folded.found.by_driver:
+    why = folded.found.needs_spark
+    if why is None:
         numbers = match_keys(grouped_keys(changes, spec), keys, spec.keys)
         at = match_keys(keys, folded.found.rows, spec.keys)
         is_held = pc.and_not(pc.is_valid(at), keys[RECOMPUTE])
         held_keys = pa.array(range(len(at)), pa.int64()).filter(is_held.combine_chunks())
         held = folded.found.rows.take(at.filter(is_held))
         rows = next_versions_arrow(changes, numbers, held, held_keys, spec, deletes=deletes)
-        if rows is not None:
+        if not isinstance(rows, NeedsSpark):
             return rows
+        why = rows
     if whole is not None:
-        return None
+        return why
+    batch.by_spark.append(why.reason)
     new = batch.new
     if filled is not None:
         types = StructType([new.schema[name] for name in filled.column_names])
@@ -285,40 +289,50 @@ class WholeKeys:
         return pa.concat_tables([changes.filter(pc.invert(is_whole)).select(every.column_names), every])
 
 
-def whole_keys(batch: MartBatch, keys: pa.Table) -> WholeKeys | None:
+def whole_keys(batch: MartBatch, keys: pa.Table) -> WholeKeys | NeedsSpark:
     """Find all changes and all mart rows of some folded keys.
 
     Returns:
-        The keys; None if Spark must find them: some upserts of the table lack columns, there are too many changes, or
-        their types differ from the batch's.
+        The keys. Spark is needed if some upserts of the table lack columns, there are too many changes, or their types
+        differ from the batch's.
 
     Cost: a lookup of the keys in silver, and for a history one in the mart.
     """
     spec, shape = batch.spec, batch.changes.in_memory(batch.spec).schema
-    if spec.partial:
-        return None
-    names = [*dict.fromkeys((*spec.keys, *spec.columns, r.CLASS, r.POSITION, r.ROW, r.BATCH, r.SOURCE_TIME))]
     some = keys.select([*spec.keys])
-    changes = batch.changes.find_all(some, [name for name in names if name not in spec.keys])
-    if changes is None or any(changes.schema.field(name).type != shape.field(name).type for name in names):
-        return None
-    if has_ties(changes, spec):
-        return None
-    changes = changes.select(names).append_column(r.KNOWN, pa.nulls(changes.num_rows, shape.field(r.KNOWN).type))
+    changes = _all_changes(batch, some, shape)
+    if isinstance(changes, NeedsSpark):
+        return changes
     lacking = lacking_columns(changes, spec)
     if lacking:  # they are of a time when the table had fewer
         if {*lacking} & {*spec.event_times}:
-            return None
+            return NeedsSpark("partial")
         nothing = pa.table({name: pa.nulls(some.num_rows, shape.field(name).type) for name in lacking})
         changes = fill_arrow(changes, match_keys(grouped_keys(changes, spec), keys, spec.keys), nothing, spec)
     if isinstance(batch.mart, History):
         rows = batch.target.find(some, [LIVING])
-        if rows is None:
-            return None
+        if isinstance(rows, NeedsSpark):
+            return rows
     else:
         rows = keys.filter(keys[late.IN_TARGET])
         rows = rows.append_column(LIVING, pa.repeat(True, rows.num_rows))
     return WholeKeys(changes=changes, places=places(rows, rows[LIVING]))
+
+
+def _all_changes(batch: MartBatch, keys: pa.Table, shape: pa.Schema) -> pa.Table | NeedsSpark:
+    """Find all changes of some keys, in the shape of the batch's."""
+    spec = batch.spec
+    if spec.partial:
+        return NeedsSpark("partial")
+    names = [*dict.fromkeys((*spec.keys, *spec.columns, r.CLASS, r.POSITION, r.ROW, r.BATCH, r.SOURCE_TIME))]
+    changes = batch.changes.find_all(keys, [name for name in names if name not in spec.keys])
+    if isinstance(changes, NeedsSpark):
+        return changes
+    if any(changes.schema.field(name).type != shape.field(name).type for name in names):
+        return NeedsSpark("type")
+    if has_ties(changes, spec):
+        return NeedsSpark("ties")
+    return changes.select(names).append_column(r.KNOWN, pa.nulls(changes.num_rows, shape.field(r.KNOWN).type))
 
 
 def places(rows: pa.Table, living: pa.ChunkedArray | pa.Array) -> pa.Table:

@@ -20,6 +20,7 @@ from frazil.older_spark import to_arrow
 from frazil.runner.batch.driver_batch import spark_frame
 from frazil.spec import Current, History
 from frazil.spec.sql.names import quote
+from frazil.steps import NeedsSpark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,7 +61,8 @@ def find_tombstones(batch: MartBatch, changes: pa.Table, collect: Collect) -> pa
     if bounds and spec.times_follow_order:
         bounds[r.SOURCE_TIME] = pc.min(timestamps(changes[first]))
     deletes = batch.changes.find_deletes(changes.select([*spec.keys]), wanted, bounds)
-    if deletes is None:
+    if isinstance(deletes, NeedsSpark):
+        batch.by_spark.append(deletes.reason)
         return collect(batch.tombstones())
     is_own = pc.and_(
         pc.greater(deletes[r.BATCH], batch.changes.after), pc.less_equal(deletes[r.BATCH], batch.changes.upto)
@@ -95,8 +97,9 @@ def with_verdicts(batch: MartBatch, changes: pa.Table, keys: pa.Table, found: Ta
     doubtful = keys.filter(pc.and_not(is_known, is_sure)).select([*names])
     if not doubtful.num_rows:
         return keys
-    verdicts = _verdicts_on_driver(batch, changes, doubtful, found, dead) if found.by_driver else None
-    if verdicts is None:
+    verdicts = found.needs_spark or _verdicts_on_driver(batch, changes, doubtful, found, dead)
+    if isinstance(verdicts, NeedsSpark):
+        batch.by_spark.append(verdicts.reason)
         some, deletes = (
             spark_frame(batch.changes.spark, table.filter(pc.is_valid(match_keys(table, doubtful, names))))
             for table in (doubtful, dead)
@@ -122,13 +125,13 @@ def _are_timely(batch: MartBatch, changes: pa.Table, keys: pa.Table) -> pa.Chunk
 
 def _verdicts_on_driver(
     batch: MartBatch, changes: pa.Table, doubtful: pa.Table, found: TargetRows, dead: pa.Table
-) -> pa.Table | None:
-    """Decide the changes of some keys by the full order; None if Spark must do it."""
+) -> pa.Table | NeedsSpark:
+    """Decide the changes of some keys by the full order."""
     spec, names, order = batch.spec, batch.spec.keys, [*batch.spec.order_columns]
     is_current = isinstance(batch.mart, Current)
     rows = batch.target.find(doubtful, order) if is_current else found.rows
-    if rows is None:
-        return None
+    if isinstance(rows, NeedsSpark):
+        return rows
     numbers = match_keys(grouped_keys(changes, spec), doubtful, names)
     some = changes.filter(pc.is_valid(numbers))
     some = some.append_column(EVENT_TIME, event_times(some, spec))
@@ -141,8 +144,8 @@ def _verdicts_on_driver(
     held = [end.take(match_keys(grouped_keys(some, spec), table, names)) for table, end in ends]
     newest_time = batch.stats.before.time
     judged = verdicts_arrow(some, pc.drop_null(numbers), held, batch.mart, spec, newest_time=newest_time)
-    if judged is None:
-        return None
+    if isinstance(judged, NeedsSpark):
+        return judged
     verdicts = doubtful.take(judged[KEY_NUMBER])
     for name in (LATE, RECOMPUTE, SUPERSEDED):
         verdicts = verdicts.append_column(name, judged[name])
@@ -172,12 +175,12 @@ class TargetRows:
     Attributes:
         rows: all rows that may be the newest of their key.
         newer: the rows that may make a change late, with the first order column.
-        by_driver: the driver found the rows; rows of a history then have all columns.
+        needs_spark: why Spark found the rows; None if the driver did, and rows of a history then have all columns.
     """
 
     rows: pa.Table
     newer: pa.Table
-    by_driver: bool
+    needs_spark: NeedsSpark | None = None
 
 
 def find_target(batch: MartBatch, changes: pa.Table, lacking: Sequence[str], collect: Collect) -> TargetRows:
@@ -194,14 +197,15 @@ def find_target(batch: MartBatch, changes: pa.Table, lacking: Sequence[str], col
     """
     names = batch.spec.keys
     first = [name for name in batch.spec.order_columns[:1] if batch.compares and name not in names]
-    rows = _by_driver(batch, changes, [*lacking, *first])
-    if rows is not None:
-        return TargetRows(rows=rows, newer=rows, by_driver=True)
+    found = _by_driver(batch, changes, [*lacking, *first])
+    if not isinstance(found, NeedsSpark):
+        return TargetRows(rows=found, newer=found)
+    batch.by_spark.append(found.reason)
     rows = collect(_by_spark(batch, [*lacking, *(first if batch.has_order else ())]))
     newer = rows
     if batch.compares and not batch.has_order:
         newer = collect(batch.newer_rows(batch.keys).select(*map(quote, [*names, *first])))
-    return TargetRows(rows=rows, newer=newer, by_driver=False)
+    return TargetRows(rows=rows, newer=newer, needs_spark=found)
 
 
 def _by_spark(batch: MartBatch, wanted: Sequence[str]) -> DataFrame:
@@ -209,8 +213,8 @@ def _by_spark(batch: MartBatch, wanted: Sequence[str]) -> DataFrame:
     return batch.target_rows.select(*map(quote, (*batch.spec.keys, late.LIVED, AT_FILE, AT_POS, *wanted)))
 
 
-def _by_driver(batch: MartBatch, changes: pa.Table, wanted: Sequence[str]) -> pa.Table | None:
-    """Return the same rows, found by the driver; None if Spark must find them."""
+def _by_driver(batch: MartBatch, changes: pa.Table, wanted: Sequence[str]) -> pa.Table | NeedsSpark:
+    """Return the same rows, found by the driver."""
     find, mart, spec = batch.target.find, batch.mart, batch.spec
     keys = changes.select([*spec.keys])
     if isinstance(mart, History):
@@ -218,8 +222,8 @@ def _by_driver(batch: MartBatch, changes: pa.Table, wanted: Sequence[str]) -> pa
         rows = find(keys, [*values, *_VERSION, r.POSITION, r.ROW], _IS_CURRENT)
     else:
         rows = find(keys, [*wanted, *([_IS_DELETED] if mart.deletes == "soft" else [])])
-    if rows is None:
-        return None
+    if isinstance(rows, NeedsSpark):
+        return rows
     has_flag = _IS_DELETED in rows.column_names
     lived = pc.invert(rows[_IS_DELETED]) if has_flag else pa.repeat(True, rows.num_rows)
     return rows.append_column(late.LIVED, lived)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 
@@ -30,13 +30,14 @@ if TYPE_CHECKING:
     from frazil.runner.batch.driver_batch import DriverBatch
     from frazil.runner.table_run import FrameCache
     from frazil.spec import Current
+    from frazil.steps import NeedsSpark, SparkReason
 
 
 class FindRows(Protocol):
     """Finds rows of a mart on the driver."""
 
-    def __call__(self, values: pa.Table, also: Sequence[str], flag: str | None = None) -> pa.Table | None:
-        """Return the rows; None if Spark must find them."""
+    def __call__(self, values: pa.Table, also: Sequence[str], flag: str | None = None) -> pa.Table | NeedsSpark:
+        """Return the rows, or why Spark must find them."""
         ...
 
 
@@ -51,7 +52,7 @@ class MartTarget:
             the branch loses rows before the new ones are computed.
         rows: approximate number of rows.
         find: returns the rows of some keys with further columns, as :func:`frazil.lake.row_lookup.find_rows` does. With
-            a flag, only rows that have it. None if Spark must find them.
+            a flag, only rows that have it.
     """
 
     name: str
@@ -76,12 +77,14 @@ class MartBatch:
         changes: the batch's changes, with access to all changes of the table.
         stats: statistics of the batch.
         policy: thresholds.
+        by_spark: why Spark computes the batch, or a part of it, in place of the driver; backends add to it.
     """
 
     target: MartTarget
     changes: BatchChanges
     stats: BatchStats
     policy: Policy
+    by_spark: list[SparkReason] = field(default_factory=list)
 
     @property
     def mart(self) -> Current | History:
@@ -235,8 +238,8 @@ class BatchChanges:
     after: int
     upto: int
     driver_batch: DriverBatch | None
-    find_deletes: Callable[[pa.Table, Sequence[str], Mapping[str, pa.Scalar]], pa.Table | None]
-    find_all: Callable[[pa.Table, Sequence[str]], pa.Table | None]
+    find_deletes: Callable[[pa.Table, Sequence[str], Mapping[str, pa.Scalar]], pa.Table | NeedsSpark]
+    find_all: Callable[[pa.Table, Sequence[str]], pa.Table | NeedsSpark]
     cache: FrameCache
     is_shared: bool
 
@@ -321,7 +324,7 @@ class DeltaCounts:
             of["updated"] += number * (lives and lived and not superseded)
             of["deleted"] += number * (lived and not lives)
             of["deletes_without_values"] += number * (without_values and is_there and not recompute)
-        return cls(**{field.name: of[field.name] for field in fields(cls)})
+        return cls(**{one.name: of[one.name] for one in fields(cls)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -363,10 +366,11 @@ class ApplyBackend(Protocol):
     """Computes the delta of one mart. It is called once per batch and mart, reads tables and writes none.
 
     For the same batch all backends return the same counts, and deltas that lead to the same rows. A backend returns
-    None if its result would not be exact; :func:`frazil.runner.apply.spark.spark_delta` accepts every batch.
+    why it needs Spark if its result would not be exact; :func:`frazil.runner.apply.spark.spark_delta` accepts every
+    batch.
     ``tests/marts/test_apply_backends.py`` compares all backends with the oracle.
     """
 
-    def __call__(self, batch: MartBatch) -> MartDelta | None:
-        """Return the delta of a batch; None if another backend must compute it."""
+    def __call__(self, batch: MartBatch) -> MartDelta | NeedsSpark:
+        """Return the delta of a batch."""
         ...

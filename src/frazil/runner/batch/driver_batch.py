@@ -33,6 +33,7 @@ from frazil.lake.row_lookup import find_rows
 from frazil.lake.table_files import TableFiles, table_files
 from frazil.older_spark import from_arrow
 from frazil.spec.sql.names import quote
+from frazil.steps import NeedsSpark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -120,7 +121,7 @@ UNREADABLE = (FrazilError, OSError, pa.ArrowException, ValueError, LookupError)
 error."""
 
 
-def mart_files(context: TableRun, path: tuple[str, ...], *, is_own: bool = True) -> TableFiles | None:
+def mart_files(context: TableRun, path: tuple[str, ...], *, is_own: bool = True) -> TableFiles | NeedsSpark:
     """Return the files of a mart.
 
     Args:
@@ -129,18 +130,21 @@ def mart_files(context: TableRun, path: tuple[str, ...], *, is_own: bool = True)
         is_own: the mart belongs to the run's table, and the run's snapshot counts; if False, the newest snapshot does.
 
     Returns:
-        The files; None for a mart above ``driver_scan_bytes`` or ``driver_scan_files``, or if only Spark can read them.
+        The files. Spark is needed for a mart above ``driver_scan_bytes`` or ``driver_scan_files``, or if only Spark can
+        read them.
 
     Raises:
         UNREADABLE: an exception of :data:`UNREADABLE`.
     """
     at = context.head(path) if is_own else head(context.spark, quote(*path))
-    return None if at.size_bytes > context.policy.driver_scan_bytes else _files(context, path, at)
+    return NeedsSpark("large") if at.size_bytes > context.policy.driver_scan_bytes else _files(context, path, at)
 
 
-def _files(context: TableRun, path: tuple[str, ...], at: TableSnapshot) -> TableFiles | None:
-    if at.snapshot_id is None or at.data_files + at.delete_files > context.policy.driver_scan_files:
-        return None
+def _files(context: TableRun, path: tuple[str, ...], at: TableSnapshot) -> TableFiles | NeedsSpark:
+    if at.snapshot_id is None:
+        return NeedsSpark("files")
+    if at.data_files + at.delete_files > context.policy.driver_scan_files:
+        return NeedsSpark("large")
     if at.snapshot_id not in context.files:
         address = partial(lake_address, context.pipeline)
         context.files[at.snapshot_id] = table_files(context.spark, quote(*path), at, address)
@@ -149,7 +153,7 @@ def _files(context: TableRun, path: tuple[str, ...], at: TableSnapshot) -> Table
 
 def find_in_mart(
     context: TableRun, path: tuple[str, ...], values: pa.Table, also: Sequence[str] = (), flag: str | None = None
-) -> pa.Table | None:
+) -> pa.Table | NeedsSpark:
     """Return the rows of a mart, at the run's snapshot, that have one of some values.
 
     Args:
@@ -160,18 +164,18 @@ def find_in_mart(
         flag: a column that must be true.
 
     Returns:
-        The rows as that function returns them; None also if a file cannot be read.
+        The rows as that function returns them; Spark is also needed if a file cannot be read.
     """
     try:
         files = mart_files(context, path)
-        return None if files is None else find_rows(files, values, also, flag)
+        return files if isinstance(files, NeedsSpark) else find_rows(files, values, also, flag)
     except UNREADABLE:
-        return None
+        return NeedsSpark("files")
 
 
 def find_deletes(
     context: TableRun, keys: pa.Table, also: Sequence[str], bounds: Mapping[str, pa.Scalar]
-) -> pa.Table | None:
+) -> pa.Table | NeedsSpark:
     """Return the deletes of some keys in silver, including those of the current batch.
 
     Args:
@@ -181,25 +185,25 @@ def find_deletes(
         bounds: column -> value; deletes below all of these values may be omitted.
 
     Returns:
-        The columns of ``keys`` and ``also``; None if Spark must find them.
+        The columns of ``keys`` and ``also``, or why Spark must find them.
     """
     try:
         files = _files(context, context.changes, context.head(context.changes))
-        if files is None:
-            return None
+        if isinstance(files, NeedsSpark):
+            return files
         files = files.of_partition(r.CLASS, r.DELETE)
         if bounds:
             files = files.not_below(bounds)
         if files.size_bytes > context.policy.driver_scan_bytes:
-            return None
+            return NeedsSpark("large")
         rows = find_rows(files, keys, [*also, r.CLASS])
     except UNREADABLE:
-        return None
+        return NeedsSpark("files")
     # A file without a partition may have rows of both classes.
-    return None if rows is None else rows.filter(pc.equal(rows[r.CLASS], r.DELETE))
+    return rows if isinstance(rows, NeedsSpark) else rows.filter(pc.equal(rows[r.CLASS], r.DELETE))
 
 
-def find_changes(context: TableRun, keys: pa.Table, also: Sequence[str]) -> pa.Table | None:
+def find_changes(context: TableRun, keys: pa.Table, also: Sequence[str]) -> pa.Table | NeedsSpark:
     """Return all changes of some keys in silver, with further columns.
 
     Args:
@@ -208,13 +212,15 @@ def find_changes(context: TableRun, keys: pa.Table, also: Sequence[str]) -> pa.T
         also: further columns to return.
 
     Returns:
-        The changes; None if Spark must find them, because silver is above ``driver_scan_bytes`` or the changes are more
-        than ``single_task_changes``.
+        The changes. Spark is needed if silver is above ``driver_scan_bytes``, or the changes are more than
+        ``single_task_changes``.
     """
     try:
         files = _files(context, context.changes, context.head(context.changes))
-        if files is None or files.size_bytes > context.policy.driver_scan_bytes:
-            return None
+        if isinstance(files, NeedsSpark):
+            return files
+        if files.size_bytes > context.policy.driver_scan_bytes:
+            return NeedsSpark("large")
         return find_rows(files, keys, also, most=context.policy.single_task_changes)
     except UNREADABLE:
-        return None
+        return NeedsSpark("files")

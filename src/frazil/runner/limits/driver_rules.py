@@ -19,6 +19,7 @@ from frazil.lake.row_lookup import count_matching_rows, find_rows
 from frazil.runner.batch.driver_batch import UNREADABLE, mart_files
 from frazil.spec import CATALOG
 from frazil.spec.sql.references import mart_named, referenced_fields
+from frazil.steps import NeedsSpark
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -38,8 +39,8 @@ _OF_LIVING: Final = {"is_current": True, "is_deleted": False}
 
 def counts_on_driver(
     context: TableRun, path: tuple[str, ...], rules: Sequence[tuple[Rule, Sequence[str]]], left: LeftInMemory
-) -> list[Count] | None:
-    """Return the count of each rule for the mart after a row delta; None if Spark must count.
+) -> list[Count] | NeedsSpark:
+    """Return the count of each rule for the mart after a row delta, or why Spark must count.
 
     Args:
         context: the table's part of the run.
@@ -52,16 +53,16 @@ def counts_on_driver(
     counts = []
     try:
         here = mart_files(context, path)
-        if here is None:
-            return None
+        if isinstance(here, NeedsSpark):
+            return here
         judge = _Judge(context=context, path=path, here=here, left=left)
         for rule, columns in rules:
             count = judge.count(rule, columns)
-            if count is None:
-                return None
+            if isinstance(count, NeedsSpark):
+                return count
             counts.append(count)
     except UNREADABLE:
-        return None
+        return NeedsSpark("files")
     return counts
 
 
@@ -79,42 +80,45 @@ class _Judge:
     here: TableFiles
     left: LeftInMemory
 
-    def count(self, rule: Rule, columns: Sequence[str]) -> Count | None:
-        """Return the count of a rule; None if Arrow compares its values differently from Spark."""
+    def count(self, rule: Rule, columns: Sequence[str]) -> Count | NeedsSpark:
+        """Return the count of a rule; Spark is needed if it compares the values differently."""
         if rule.unique is not None:
             return self._shared(columns)
         if rule.references is not None:
             return self._dangling(columns, rule.references)
         number = count_matching_rows(self.here, _flags(self.here, self.left.columns))
-        return None if number is None else (number, None)
+        return number if isinstance(number, NeedsSpark) else (number, None)
 
-    def _shared(self, columns: Sequence[str]) -> Count | None:
+    def _shared(self, columns: Sequence[str]) -> Count | NeedsSpark:
         """Count the new rows whose values another new or remaining row has."""
         new = self._new(columns)
         kept = self._kept(new.select([*columns]))
-        if kept is None:
-            return None
+        if isinstance(kept, NeedsSpark):
+            return kept
         numbers = new.group_by([*columns]).aggregate([([], "count_all")])
         repeated = numbers.filter(pc.greater(numbers["count_all"], 1))
         is_shared = pc.or_(_are_in(new, kept, columns), _are_in(new, repeated, columns))
         return _first_of(new.filter(is_shared))
 
-    def _dangling(self, columns: Sequence[str], reference: References) -> Count | None:
+    def _dangling(self, columns: Sequence[str], reference: References) -> Count | NeedsSpark:
         """Count the new rows whose values are missing in the referenced mart, which may be this one after the batch."""
         found = mart_named(self.context.pipeline, reference.to)
         if found is None:
-            return None
+            return NeedsSpark("files")
         table, _ = found
         new, fields = self._new(columns), referenced_fields(reference, table)
         values = new.select([*columns]).rename_columns([*fields])
         if table.name != self.context.table.name:
             others = self._others(reference.to, values, [column.name for column in table.columns or ()])
-        elif reference.to == self.path[-1] and (kept := self._kept(values)) is not None:
-            others = pa.concat_tables([kept, self.left.new.select([*fields]).cast(kept.schema)])
+        elif reference.to == self.path[-1]:
+            kept = self._kept(values)
+            others = kept
+            if not isinstance(kept, NeedsSpark):
+                others = pa.concat_tables([kept, self.left.new.select([*fields]).cast(kept.schema)])
         else:
-            return None
-        if others is None:
-            return None
+            return NeedsSpark("files")
+        if isinstance(others, NeedsSpark):
+            return others
         there = others.select([*fields]).rename_columns([*columns])
         return _first_of(new.filter(pc.invert(_are_in(new, there, columns))))
 
@@ -125,16 +129,16 @@ class _Judge:
         is_known = reduce(pc.and_, (pc.is_valid(new[name]) for name in columns))
         return new.select([*columns]).append_column(_PLACE, place).filter(is_known)
 
-    def _kept(self, values: pa.Table) -> pa.Table | None:
+    def _kept(self, values: pa.Table) -> pa.Table | NeedsSpark:
         """Return the values of the mart's remaining living rows that have one of some values."""
         keys, names = self.left.keys, values.column_names
         held = _living(self.here, values, [key for key in keys if key not in names], self.left.columns)
-        if held is None:
-            return None
+        if isinstance(held, NeedsSpark):
+            return held
         gone = self.left.replaced.cast(pa.schema([held.schema.field(key) for key in keys]))
         return held.filter(pc.invert(_are_in(held, gone, keys))).select(names)
 
-    def _others(self, mart: str, values: pa.Table, columns: Collection[str]) -> pa.Table | None:
+    def _others(self, mart: str, values: pa.Table, columns: Collection[str]) -> pa.Table | NeedsSpark:
         """Return the living rows of another table's mart that have one of some values."""
         path = (CATALOG, self.context.pipeline.lake.namespaces.marts, mart)
         try:
@@ -142,8 +146,8 @@ class _Judge:
         except Exception as error:
             if not is_missing(error):
                 raise
-            return None
-        return None if there is None else _living(there, values, (), columns)
+            return NeedsSpark("files")
+        return there if isinstance(there, NeedsSpark) else _living(there, values, (), columns)
 
 
 def _flags(files: TableFiles, columns: Collection[str]) -> dict[str, bool]:
@@ -153,12 +157,14 @@ def _flags(files: TableFiles, columns: Collection[str]) -> dict[str, bool]:
     return {name: wanted for name, wanted in _OF_LIVING.items() if is_flag[name]}
 
 
-def _living(files: TableFiles, values: pa.Table, also: Sequence[str], columns: Collection[str]) -> pa.Table | None:
-    """Return the living rows of a mart that have one of some values; None if Spark must find them."""
+def _living(
+    files: TableFiles, values: pa.Table, also: Sequence[str], columns: Collection[str]
+) -> pa.Table | NeedsSpark:
+    """Return the living rows of a mart that have one of some values."""
     flags = _flags(files, columns)
     rows = find_rows(files, values, [*also, *flags])
-    if rows is None:
-        return None
+    if isinstance(rows, NeedsSpark):
+        return rows
     for name, wanted in flags.items():
         rows = rows.filter(pc.fill_null(pc.equal(rows[name], wanted), fill_value=True))
     return rows

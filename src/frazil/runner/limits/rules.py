@@ -24,6 +24,7 @@ from frazil.spec import CATALOG, Current
 from frazil.spec.amount import counted
 from frazil.spec.sql.names import backslashes, literal, quote
 from frazil.spec.sql.references import mart_named, referenced_fields
+from frazil.steps import NeedsSpark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -194,13 +195,18 @@ class TableRules:
             if mart == self._first and not self._passed.done():
                 self._passed.set_result(False)
 
-    def judge(self, mart: str, left: Callable[[], Left], in_memory: Callable[[], LeftInMemory] | None = None) -> None:
+    def judge(
+        self, mart: str, left: Callable[[], Left], in_memory: Callable[[], LeftInMemory] | None = None
+    ) -> NeedsSpark | None:
         """Check the rules on a mart's rows after a batch, and report warnings.
 
         Args:
             mart: name of the mart.
             left: returns the rows; not called if another mart was checked already.
             in_memory: returns an unwritten row delta, for a check on the driver.
+
+        Returns:
+            Why Spark checked a row delta; None if it did not.
 
         Raises:
             RuleBrokenError: the batch breaks a rule that stops the run.
@@ -209,24 +215,27 @@ class TableRules:
             :func:`frazil.runner.limits.driver_rules.counts_on_driver`; else one Spark action for all rules.
         """
         if not self._rules or (mart != self._first and self._passed.result()):
-            return
+            return None
         # References are checked against the other tables after this run.
         for rule in self._rules:
             if rule.references is not None and (found := mart_named(self._context.pipeline, rule.references.to)):
                 self._context.wait_for(found[0].name)
-        if in_memory is None or not self._judge_on_driver(mart, in_memory()):
+        needed = None if in_memory is None else self._judge_on_driver(mart, in_memory())
+        if in_memory is None or needed is not None:
             self._judge_by_spark(mart, left())
         if mart == self._first:
             self._passed.set_result(True)
+        return needed
 
-    def _judge_on_driver(self, mart: str, left: LeftInMemory) -> bool:
-        """Check a mart on the driver; return False if Spark must check it."""
+    def _judge_on_driver(self, mart: str, left: LeftInMemory) -> NeedsSpark | None:
+        """Check a mart on the driver; return why Spark must check it, if it must."""
         path = self._context.mart_table(self._context.mart(mart)).path
         rules = [(rule, self._columns(rule)) for rule in self._rules]
         counts = counts_on_driver(self._context, path, rules, left)
-        if counts is not None:
-            self._decide(mart, counts, left.gained, has_rows=True)
-        return counts is not None
+        if isinstance(counts, NeedsSpark):
+            return counts
+        self._decide(mart, counts, left.gained, has_rows=True)
+        return None
 
     def _judge_by_spark(self, mart: str, left: Left) -> None:
         counts = [self._counted(number, rule, left) for number, rule in enumerate(self._rules)]

@@ -39,6 +39,7 @@ from frazil.silver.changes import rows_of_batches
 from frazil.silver.contract import declared_mart, settings
 from frazil.spec import Current, History
 from frazil.spec.sql.names import quote
+from frazil.steps import NeedsSpark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from frazil.marts.fold_spec import FoldSpec
     from frazil.plan.layout import TableLayout
     from frazil.plan.policy import Strategy
-    from frazil.runner.apply.mart_batch import DeltaCounts, KeyDelta
+    from frazil.runner.apply.mart_batch import DeltaCounts, KeyDelta, MartDelta
     from frazil.runner.batch.batch_stats import BatchStats, Normalized
     from frazil.runner.limits.rules import TableRules
     from frazil.runner.table_run import TableRun
@@ -229,6 +230,7 @@ def _write(context: TableRun, update: _Update, bookmark: dict[str, object], repo
             )
             batch = MartBatch(target=target, changes=update.changes, stats=update.stats, policy=context.policy)
             strategy, counts = apply_batch(batch, transaction, strategy, partial(_judge_delta, update, batch))
+            report.by_spark = [*dict.fromkeys(batch.by_spark)]
             report.inserted, report.updated, report.deleted = counts.inserted, counts.updated, counts.deleted
             report.late = counts.late
             if strategy != "row_delta":
@@ -246,21 +248,25 @@ def _write(context: TableRun, update: _Update, bookmark: dict[str, object], repo
 
 def _judge_delta(update: _Update, batch: MartBatch, delta: PositionDelta) -> None:
     columns = update.rules.columns
-    update.rules.judge(
+    needed = update.rules.judge(
         batch.target.name,
         lambda: left_by_delta(batch, delta, columns),
         in_memory=lambda: left_in_memory(batch, delta, columns),
     )
+    batch.by_spark.extend([needed.reason] if needed is not None else ())
 
 
 def _strategy(context: TableRun, update: _Update) -> Strategy:
     stats, base = update.stats, update.base
+    is_bitemporal = isinstance(update.mart, History) and update.mart.bitemporal  # its keys are all recomputed
     mart = MartStats(
         rows=update.rows,
         dead=base.position_deletes,
         size_bytes=int(base.summary.get("total-files-size", 0)),
         is_new=base.snapshot_id is None,
-        takes_row_deltas=stats is not None and takes_row_deltas(context.spark, update.name, deletes=True),
+        takes_row_deltas=stats is not None
+        and not is_bitemporal
+        and takes_row_deltas(context.spark, update.name, deletes=True),
     )
     changes, size_bytes = (None, 0) if stats is None else (stats.changes, stats.size_bytes)
     return choose_strategy(changes, size_bytes, mart, context.policy)
@@ -305,22 +311,21 @@ def apply_batch(
         strategy: ``row_delta``, ``delete_append`` or ``overwrite``.
         judge: called with a row delta before it is written; an exception stops the batch.
     """
-    delta: PositionDelta | KeyDelta | None = None
-    if strategy == "row_delta":
-        delta = arrow_delta(batch)
+    delta: MartDelta | NeedsSpark = arrow_delta(batch) if strategy == "row_delta" else spark_delta(batch)
+    if isinstance(delta, NeedsSpark):
+        batch.by_spark.append(delta.reason)
         strategy = spark_strategy(batch.stats.changes, batch.target.rows, batch.policy)
-    if delta is None:
         delta = spark_delta(batch)
     counts = delta.counts
     if isinstance(delta, PositionDelta):
         judge(delta)
         failpoint("mart.before_rows")
-        _note(transaction, "row_delta", counts)
+        _note(transaction, "row_delta", batch, counts)
         transaction.row_delta(delta.rows, delta.positions)
         return "row_delta", counts
     if counts.replaced and (strategy == "overwrite" or not transaction.takes_deletes):
         failpoint("mart.before_rows")
-        _note(transaction, "overwrite", counts)
+        _note(transaction, "overwrite", batch, counts)
         transaction.replace(kept_rows(batch, delta).unionByName(delta.rows))
         return "overwrite", counts
     if counts.replaced:
@@ -329,12 +334,13 @@ def apply_batch(
         delta.keys.createOrReplaceTempView(quote(view))
         transaction.delete(_condition(batch, counts, view))
     failpoint("mart.before_rows")
-    _note(transaction, "delete_append", counts)
+    _note(transaction, "delete_append", batch, counts)
     transaction.append(delta.rows)
     return "delete_append", counts
 
 
-def _note(transaction: TableTransaction, strategy: Strategy, counts: DeltaCounts) -> None:
+def _note(transaction: TableTransaction, strategy: Strategy, batch: MartBatch, counts: DeltaCounts) -> None:
+    transaction.note_spark(batch.by_spark)
     transaction.note(
         strategy=strategy,
         inserted=counts.inserted,

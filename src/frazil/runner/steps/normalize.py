@@ -39,7 +39,7 @@ from frazil.runner.limits.load_keys import verify_load_keys
 from frazil.runner.limits.lost_values import digits_cut, fields_left_out, missing_field_error
 from frazil.runner.limits.rules import Watched
 from frazil.runner.steps.baseline import baseline_changes, with_baseline
-from frazil.runner.steps.plain_batch import plain_batch
+from frazil.runner.steps.plain_batch import PlainBatch, plain_batch
 from frazil.runner.steps.truncates import Beside, Spread, known_truncates, spread_truncates, truncate_bookmark
 from frazil.runner.table_run import declared_bookmark
 from frazil.silver import unsequenced
@@ -49,7 +49,9 @@ from frazil.silver.contract import LAWS, Contract, MissingFieldError, declared, 
 from frazil.silver.evolution import Evolved, evolved, renamed_bookmark, renamed_records
 from frazil.sources.kinds import source_of
 from frazil.spark.expressions import expressions_of, reasons
+from frazil.spark.gateway import is_local
 from frazil.spec.sql.names import literal, quote
+from frazil.steps import NeedsSpark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -60,7 +62,6 @@ if TYPE_CHECKING:
     from frazil.iceberg.snapshot import TableSnapshot
     from frazil.plan.layout import TableLayout
     from frazil.runner.batch.batch_stats import Ingested
-    from frazil.runner.steps.plain_batch import PlainBatch
     from frazil.runner.table_run import TableRun
     from frazil.steps import Normalize
 
@@ -134,12 +135,23 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
     ensure(spark, layout)
     if context.head(context.changes).snapshot_id is None:
         context.report.warnings += digits_cut(context, contract, step, _bronze_bookmark(context), at_hand)
+    if not _is_for_driver(context, step, at_hand):
+        return _normalize_by_spark(context, step, contract, at_hand)
     plain = plain_batch(context, step, contract, _bronze_bookmark(context), at_hand)
-    if plain is not None and (at_hand is not None or not is_limited(context, step) or _passes(context, plain)):
-        with suppress(_UnsequencedError):
-            return _normalize_plain(context, step, contract, plain, is_held=at_hand is not None)
-        return _normalize_all(context, step, contract, at_hand, completes=True)
-    return _normalize_by_spark(context, step, contract, at_hand)
+    if isinstance(plain, PlainBatch) and at_hand is None and is_limited(context, step) and not _passes(context, plain):
+        plain = NeedsSpark("late")
+    if isinstance(plain, NeedsSpark):
+        context.report.by_spark.append(plain.reason)
+        return _normalize_by_spark(context, step, contract, at_hand)
+    with suppress(_UnsequencedError):
+        return _normalize_plain(context, step, contract, plain, is_held=at_hand is not None)
+    context.report.by_spark.append("unsequenced")
+    return _normalize_all(context, step, contract, at_hand, completes=True)
+
+
+def _is_for_driver(context: TableRun, step: Normalize, at_hand: pa.Table | None) -> bool:
+    """Return whether the driver tries a step: a rebuild is Spark's, and executors share the files of a large batch."""
+    return context.policy.plain and not step.rebuild and (at_hand is not None or is_local(context.spark))
 
 
 def _passes(context: TableRun, plain: PlainBatch) -> bool:
@@ -176,6 +188,7 @@ def _normalize_all(
     bookmark = _bookmark(context, step, contract, base, bronze) | spread.in_bookmark()
     with context.transaction(context.changes, bookmark) as batch:
         batch.note(strategy="recompute" if step.rebuild else "append")
+        batch.note_spark(context.report.by_spark)
         here = None if at_hand is None else DriverBatch(to_arrow(observed), nullable(rows.schema))
         kept = None if here is None else _good(here, contract)
         staged = kept.rows if kept is not None and batch.takes_rows else None

@@ -33,8 +33,8 @@ from frazil.silver.arrow import PlainChanges
 from frazil.silver.baseline import baseline_of
 from frazil.sources.kinds import source_of
 from frazil.spark.expressions import VALUE, is_kept
-from frazil.spark.gateway import is_local
 from frazil.spec.sql.names import quote
+from frazil.steps import NeedsSpark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -155,8 +155,8 @@ class PlainBatch:
         for records, _ in self._pieces(part):
             yield self._plain(records)[0]
 
-    def sort(self, held_bytes: int, others_bytes: int) -> bool:
-        """Split the batch into plain changes and other records; return False if the others are too many.
+    def sort(self, held_bytes: int, others_bytes: int) -> NeedsSpark | None:
+        """Split the batch into plain changes and other records; return why Spark must compute it all, if it must.
 
         Args:
             held_bytes: limit for plain changes in memory.
@@ -175,10 +175,10 @@ class PlainBatch:
                     size += others[-1].nbytes
                 if size > others_bytes or self.void:
                     pool.shutdown(cancel_futures=True)
-                    return False
+                    return NeedsSpark("early_change" if self.void else "unusual")
         if others:
             self.others = self._with_fields(pa.concat_tables(others, promote_options="default"))
-        return True
+        return None
 
     def _sorted(self, part: _File | _Held, held_bytes: int) -> _Sorted:
         """Split a part into plain changes and other records."""
@@ -296,8 +296,8 @@ def plain_batch(
     contract: Contract,
     bronze: Mapping[str, Any],
     at_hand: pa.Table | None,
-) -> PlainBatch | None:
-    """Return a batch split into plain changes and other records; None if Spark must compute it all, or has a cluster.
+) -> PlainBatch | NeedsSpark:
+    """Return a batch split into plain changes and other records, or why Spark must compute it all.
 
     Args:
         context: the table's part of the run.
@@ -306,38 +306,56 @@ def plain_batch(
         bronze: bookmark of bronze.
         at_hand: rows of bronze in the driver's memory; None reads its files.
     """
-    policy = context.policy
-    if step.rebuild or bronze.get("corrections") or not policy.plain:
-        return None
     base = context.head(context.changes)
     try:
         horizon = Horizon.of(known_truncates(base.bookmark), contract)
     except ValueError:
-        return None
-    meaning = source_of(context.table).meaning({name.lower(): name for name, _ in contract.fields}, r.POSITION)
-    changes = PlainChanges.of(contract, meaning.plain, columns_since(contract, bronze), baseline_of(base.bookmark))
-    parts = (_files(context, step) if at_hand is None else [_Held(at_hand)]) if changes is not None else []
-    if changes is None or not parts:
-        return None
+        return NeedsSpark("early_change")
+    changes = _converter(context, contract, bronze)
+    if isinstance(changes, NeedsSpark):
+        return changes
+    parts = _files(context, step) if at_hand is None else [_Held(at_hand)]
+    if isinstance(parts, NeedsSpark):
+        return parts
     known = known_newest(context) if is_limited(context, step) else Newest()
     batch = PlainBatch(changes, step.after, step.upto, parts, context.spark, known=known, horizon=horizon)
     if changes.meaning.old_keys:
         batch.last_move = last_move(context)
-    if (context.table.source.truncates and batch.may_truncate()) or batch.may_move():
-        return None
-    places = [base.bookmark.get(unsequenced.POSITION), None if horizon is None else horizon.position]
+    return (
+        _obstacle(context, batch, base.bookmark)
+        or batch.sort(context.policy.plain_bytes, context.policy.row_delta_bytes)
+        or batch
+    )
+
+
+def _converter(context: TableRun, contract: Contract, bronze: Mapping[str, Any]) -> PlainChanges | NeedsSpark:
+    """Return the converter of the table's records to plain changes."""
+    if bronze.get("corrections"):
+        return NeedsSpark("corrections")
+    meaning = source_of(context.table).meaning({name.lower(): name for name, _ in contract.fields}, r.POSITION)
+    baseline = baseline_of(context.head(context.changes).bookmark)
+    return PlainChanges.of(contract, meaning.plain, columns_since(contract, bronze), baseline)
+
+
+def _obstacle(context: TableRun, batch: PlainBatch, silver: Mapping[str, Any]) -> NeedsSpark | None:
+    """Return why no record of a batch can be a plain change; None if some can. ``silver`` is silver's bookmark."""
+    if context.table.source.truncates and batch.may_truncate():
+        return NeedsSpark("truncate")
+    if batch.may_move():
+        return NeedsSpark("key_change")
+    places = [silver.get(unsequenced.POSITION), None if batch.horizon is None else batch.horizon.position]
     if any(batch.may_come_before(place) for place in places if place is not None):
-        return None
-    return batch if batch.sort(policy.plain_bytes, policy.row_delta_bytes) else None
+        return NeedsSpark("early_change")
+    return None
 
 
-def _files(context: TableRun, step: Normalize) -> list[_File]:
-    """Return the files of bronze with a step's records; empty if Spark or a cluster must read them."""
+def _files(context: TableRun, step: Normalize) -> list[_File] | NeedsSpark:
+    """Return the files of bronze with a step's records."""
     at = context.head(context.bronze).snapshot_id
-    if not is_local(context.spark):
-        return []  # executors share the work
     if at is None or not takes_row_deltas(context.spark, quote(*context.changes), deletes=False):
-        return []
+        return NeedsSpark("files")
     kinds = {r.KIND: [*_KINDS]}
     found = local_data_files(context.spark, quote(*context.bronze), at, kinds, (r.BATCH, step.after))
-    return [_File(path) for path in found or ()]
+    if isinstance(found, NeedsSpark):
+        return found
+    return [_File(path) for path in found] or NeedsSpark("files")

@@ -12,6 +12,7 @@ from frazil.audit.hashes import ChangeHash, change_hashes, file_hashes, read_tab
 from frazil.catalog.catalogs import NoLakeError
 from frazil.errors import FrazilError
 from frazil.iceberg.metadata import NotOnThisMachineError
+from frazil.iceberg.snapshot import RUN_ID
 from frazil.serve.check.check import Silent
 from frazil.serve.check.finding import Finding
 from frazil.serve.tables import tables
@@ -203,9 +204,9 @@ def _moved(table: TableHistory, certified: int | None) -> tuple[bool | None, str
     since = table.since(certified)
     if since is None:
         return False, f"snapshot {certified} was certified, and what is there now did not come out of it"
-    if all(one.get("summary", {}).get("frazil.run-id") for one in since):
+    if all(one.get("summary", {}).get(RUN_ID) for one in since):
         return None, f"{counted(len(since), 'snapshot')} newer than the newest certificate: frazil run writes another"
-    foreign = [one for one in since if not one.get("summary", {}).get("frazil.run-id")]
+    foreign = [one for one in since if not one.get("summary", {}).get(RUN_ID)]
     return False, f"written by somebody else: {_few([_snapshot(_as_left(one)) for one in foreign])}"
 
 

@@ -42,6 +42,7 @@ def show_table(request: Request, pipeline: Pipeline) -> dict[str, Any]:
         "table": declared,
         "columns": {column.name: column for column in declared.columns or ()},
         "state": state,
+        "spark_runs": [("changes", state.spark_runs), *((one.name, one.spark_runs) for one in state.marts)],
         "marts": [(one, stands[one.full_name]) for one in own.marts],
         "batches": api.batches(pipeline, declared.name),
         "schema": api.schema(pipeline, declared.name) if state.batch else None,
