@@ -50,7 +50,7 @@ ROOMS = set().union(*FLOORS) | {"testing"}
 
 MAY_IMPORT = {room: set().union(*FLOORS[: number + 1]) for number, floor in enumerate(FLOORS) for room in floor}
 MAY_IMPORT["testing"] = {"errors", "spec", "steps", "bronze", "testing"}
-MAY_IMPORT["api"].add("testing")  # frazil generate
+MAY_IMPORT["api"].add("testing")  # frazil init --sample
 
 PURE = ("bronze", "silver", "marts", "gold", "plan")
 

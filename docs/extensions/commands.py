@@ -53,7 +53,11 @@ def _commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def _parameter(one: Any) -> nodes.definition_list_item:
-    called = ", ".join((*one.opts, *one.secondary_opts)) if one.param_type_name == "option" else one.name.upper()
+    called = (
+        ", ".join((*one.opts, *one.secondary_opts))
+        if one.param_type_name == "option"
+        else one.metavar or one.name.upper()
+    )
     term = nodes.term("", "", nodes.literal(called, called))
     return nodes.definition_list_item("", term, nodes.definition("", nodes.paragraph(one.help, one.help)))
 

@@ -20,19 +20,16 @@ from frazil.cli.main import COMMANDS
 if TYPE_CHECKING:
     from pathlib import Path
 
-WITH_DECLARATION: Final = [name for name in COMMANDS if name != "sql"]
-"""All but the one that takes no declaration."""
 ASKED: Final = {
     "init": ["HERE"],
     "export": ["odcs", "HERE"],
-    "serve": ["trino", "HERE", "--catalog-file"],
-    "generate": ["HERE/landing"],
+    "serve": ["trino", "HERE"],
     "query": ["select 1", "HERE"],
     "cut": ["friday", "--project", "HERE"],
     "rollback": ["HERE", "--select", "orders", "--to", "batch:1", "--yes"],
     "diff": ["orders", "--from", "batch:1", "--project", "HERE"],
     "key": ["orders", "1", "--project", "HERE"],
-    "schema": ["orders", "--project", "HERE"],
+    "status": ["orders", "--project", "HERE"],
     "lineage": ["orders", "--project", "HERE"],
     "runs": ["--project", "HERE"],
     "doctor": ["HERE", "--repair"],
@@ -53,7 +50,7 @@ def wrong(tmp_path: Path) -> Path:
 def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project without a lake; no test of it makes one."""
     folder = tmp_path_factory.mktemp("generated")
-    assert command("generate", f"{folder / 'landing'}", "--rows", "5", "--batches", "0").code == 0
+    assert command("init", f"{folder}", "--sample", "--rows", "5", "--batches", "0").code == 0
     return folder
 
 
@@ -76,12 +73,12 @@ def test_help_groups_the_commands_into_panels() -> None:
 
 
 def test_every_command_is_a_function_that_returns_values() -> None:
-    assert set(WITH_DECLARATION) - {"ui", "mcp"} <= set(api.__all__)  # pages and agents ask for many of them
-    assert set(ASKED) <= set(WITH_DECLARATION)
+    assert set(COMMANDS) - {"ui", "mcp"} <= set(api.__all__)  # pages and agents ask for many of them
+    assert set(ASKED) <= set(COMMANDS)
 
 
 def test_sql_for_an_audit_log_is_printed_with_its_names_quoted() -> None:
-    said = command("sql", "audit-trigger", 'public.or"ders', "--log", "audit.log")
+    said = command("export", "audit-trigger", 'public.or"ders', "--log", "audit.log")
 
     assert said.code == 0
     assert 'AFTER TRUNCATE ON "public"."or""ders"' in said.text
@@ -97,7 +94,7 @@ def test_help_says_what_the_command_does(name: str) -> None:
     assert " ".join(function.__doc__.split())[:40] in " ".join(said.text.split())
 
 
-@pytest.mark.parametrize("name", WITH_DECLARATION)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_a_wrong_declaration_ends_with_2_and_nothing_is_made(name: str, wrong: Path) -> None:
     said = command(*words(name, wrong))
 
@@ -106,7 +103,7 @@ def test_a_wrong_declaration_ends_with_2_and_nothing_is_made(name: str, wrong: P
     assert [path.name for path in wrong.iterdir()] == ["frazil.yml"]
 
 
-@pytest.mark.parametrize("name", sorted({*WITH_DECLARATION} - {"init", "mcp"}))
+@pytest.mark.parametrize("name", sorted({*COMMANDS} - {"init", "mcp"}))
 def test_with_json_an_error_is_an_object(name: str, wrong: Path) -> None:
     said = command(*words(name, wrong), "--json")
 
@@ -119,10 +116,9 @@ def test_with_json_an_error_is_an_object(name: str, wrong: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     sorted(
-        {*WITH_DECLARATION}
+        {*COMMANDS}
         - {
             "init",
-            "generate",
             "validate",
             "doctor",
             "status",
@@ -131,7 +127,6 @@ def test_with_json_an_error_is_an_object(name: str, wrong: Path) -> None:
             "diff",
             "rollback",
             "key",
-            "schema",
             "quarantine",
             "replay",
             "export",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.hostile.situation import command
 
+import frazil
 from frazil.cli.console import out
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project without a lake; no test of it makes one."""
     folder = tmp_path_factory.mktemp("shop")
-    assert command("generate", f"{folder / 'landing'}", "--rows", "5", "--batches", "0").code == 0
+    assert command("init", f"{folder}", "--sample", "--rows", "5", "--batches", "0").code == 0
     return folder
 
 
@@ -58,6 +60,8 @@ def test_a_project_given_twice_is_refused(project: Path) -> None:
         (["quarantine", "PATH", "--table", "orders"], "--table is now --select"),
         (["rollback", "PATH", "-t", "orders", "--to", "batch:1"], "--table is now --select"),
         (["rebuild", "PATH", "--select", "nosuch"], "frazil rebuild is now frazil run --full-refresh"),
+        (["schema", "orders", "--project", "PATH"], "frazil schema is now frazil status"),
+        (["generate", "PATH/orders"], "frazil generate is now frazil init --sample;"),
     ],
 )
 def test_an_old_form_works_with_a_warning_that_names_the_new_one(given: list[str], new: str, project: Path) -> None:
@@ -66,6 +70,47 @@ def test_an_old_form_works_with_a_warning_that_names_the_new_one(given: list[str
     assert new in said.text
     assert "[FZ" in said.text  # what the command says of a lake that is not there
     assert new not in said.stdout
+
+
+def test_old_forms_write_what_they_wrote(tmp_path: Path) -> None:
+    made = command("generate", f"{tmp_path / 'new' / 'files'}", "--rows", "5", "--json")
+    sql = command("sql", "audit-trigger", "public.orders")
+    catalog = command("serve", "trino", f"{tmp_path / 'new'}", "--catalog-file")
+
+    written = json.loads(made.stdout)
+    assert [len(written[name]) for name in ("load", "batches")] == [1, 3]
+    assert frazil.load(tmp_path / "new").tables[0].source.path == ("./files",)
+    assert sql.stdout == command("export", "audit-trigger", "public.orders").stdout
+    assert "frazil sql audit-trigger is now frazil export audit-trigger" in sql.text
+    assert catalog.stdout == command("export", "trino", f"{tmp_path / 'new'}").stdout
+    assert "--catalog-file is now frazil export trino" in catalog.text
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["PATH"], "no lake yet at PATH"),
+        (["orders", "-p", "PATH"], "no lake yet at PATH"),
+        (["nosuch"], "no declaration at nosuch"),
+        (["orders", "-p", "PATH", "--select", "orders"], "tables are named twice"),
+    ],
+)
+def test_status_takes_a_table_or_the_project(
+    given: list[str], said: str, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    found = words(command("status", *(word.replace("PATH", f"{project}") for word in given)).text)
+
+    assert said.replace("PATH", f"{project}") in found
+
+
+def test_sizes_of_sample_files_are_refused_with_a_source(tmp_path: Path) -> None:
+    said = command("init", f"{tmp_path}", "--from", "./landing", "--rows", "5")
+
+    assert said.code == 2
+    assert "remove --rows" in words(said.text)
+    assert [*tmp_path.iterdir()] == []
 
 
 @pytest.mark.parametrize(

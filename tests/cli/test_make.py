@@ -23,7 +23,7 @@ def command(*words: str) -> Any:
     return CliRunner().invoke(app, [*words], catch_exceptions=False)
 
 
-@pytest.mark.parametrize("words", [["init", "shop"], ["generate", "shop/orders", *SMALL]], ids=lambda words: words[0])
+@pytest.mark.parametrize("words", [["init", "shop"], ["init", "shop", "--sample", *SMALL]])
 def test_a_declaration_is_written_that_an_editor_can_check(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -39,7 +39,7 @@ def test_a_declaration_is_written_that_an_editor_can_check(
     assert [*(tmp_path / "shop" / source.path[0]).glob("LOAD*.csv")]
 
 
-@pytest.mark.parametrize("words", [["init", "shop"], ["generate", "shop/orders", *SMALL]], ids=lambda words: words[0])
+@pytest.mark.parametrize("words", [["init", "shop"], ["init", "shop", "--sample", *SMALL]])
 def test_a_declaration_that_is_there_is_not_replaced(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,7 +71,7 @@ def test_a_new_project_keeps_its_data_out_of_git_and_an_own_gitignore_stays(tmp_
 
 def test_validate_names_the_client_that_a_catalog_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert command("generate", "orders", *SMALL).exit_code == 0
+    assert command("init", *SMALL).exit_code == 0
     file = tmp_path / "frazil.yml"
     catalog = "{warehouse: ./lake, catalog: {type: jdbc, uri: 'jdbc:postgresql://db/lake'}}"
     file.write_text(file.read_text(encoding="utf-8").replace("{warehouse: ./lake}", catalog), encoding="utf-8")

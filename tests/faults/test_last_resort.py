@@ -49,7 +49,7 @@ def test_an_unknown_error_is_one_line_and_a_log(tmp_path: Path, *, verbose: bool
 @pytest.mark.process
 def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
     reading = subprocess.Popen(
-        [FRAZIL, "generate", tmp_path / "files", "--rows", "10"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [FRAZIL, "init", tmp_path / "files", "--rows", "10"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     assert reading.stdout
     reading.stdout.close()

@@ -57,11 +57,11 @@ LINES: Final = tuple(
         ("init HERE/new --from HERE/lake", 3, "[FZ2"),
         ("init HERE/frazil.yml", 2, "hint: "),
         ("init /proc/new", 2, "hint: "),
-        ("generate HERE/made/new --rows -1", 2, "rows"),
-        ("generate HERE/made/new --rows 10 --keys nosuch", 2, "nosuch"),
-        ("generate HERE/made/new --rows 10 --late 2", 2, "shares lie from 0 to 1"),
-        ("generate HERE/frazil.yml --rows 1", 2, "hint: "),
-        ("generate HERE/made/new --rows 0 --batches 0", 2, "rows and parts begin at 1"),
+        ("init HERE/made/new --sample --rows -1", 2, "rows"),
+        ("init HERE/made/new --sample --rows 10 --keys nosuch", 2, "nosuch"),
+        ("init HERE/made/new --sample --rows 10 --late 2", 2, "shares lie from 0 to 1"),
+        ("init HERE/frazil.yml --sample", 2, "hint: "),
+        ("init HERE/made/new --sample --rows 0 --batches 0", 2, "rows and parts begin at 1"),
     )
 )
 

@@ -187,8 +187,8 @@ def test_names_are_data_whatever_is_in_them(
             assert {one["shard"] for one in rows} == {NAME}
     checked = command("check", f"{folder}", "--json")
     assert [found for found in json.loads(checked.stdout) if found["ok"] is False] == []
-    for asked in (("plan",), ("status",), ("schema", "dms"), ("quarantine",), ("test",)):
-        assert command(asked[0], *asked[1:], *(["--project"] if asked[0] == "schema" else []), f"{folder}").code == 0
+    for asked in (("plan",), ("status",), ("status", "dms"), ("quarantine",), ("test",)):
+        assert command(asked[0], *asked[1:], *(["--project"] if asked[1:] else []), f"{folder}").code == 0
     outside = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")} - {"a", "a/b", "a/b/c", "a/b/c/d"}
     assert {path.split("/")[4] for path in outside} == {"project"}
     inside = {path.name for path in folder.iterdir()}

@@ -81,8 +81,8 @@ LINES: Final = (
     "check HERE",
     "check HERE --source",
     "key orders 1 --project HERE",
-    "schema orders --project HERE",
-    "schema replicated --project HERE",
+    "status orders --project HERE",
+    "status replicated --project HERE",
     "test HERE",
     "quarantine HERE",
     "quarantine HERE --select orders",
@@ -94,7 +94,7 @@ LINES: Final = (
     "export odcs HERE",
     "capture HERE",
     "capture HERE --reload replicated",
-    "serve trino HERE --catalog-file",
+    "export trino HERE",
     "doctor HERE",
     "doctor HERE --notify",
 )
@@ -103,7 +103,7 @@ OF_A_TOPIC: Final = (
     "validate HERE",
     "capture HERE",
     "check HERE --source",
-    "schema topic --project HERE",
+    "status topic --project HERE",
     "doctor HERE",
 )
 WRITING: Final = (

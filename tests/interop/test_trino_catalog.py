@@ -185,8 +185,8 @@ def test_the_command_prints_the_file(tmp_path: Path) -> None:
     (tmp_path / "frazil.yml").write_text(DECLARATION, encoding="utf-8")
     declared = api.load(tmp_path)
 
-    said = command("serve", "trino", f"{tmp_path}", "--catalog-file")
-    as_json = command("serve", "trino", f"{tmp_path}", "--catalog-file", "--json")
+    said = command("export", "trino", f"{tmp_path}")
+    as_json = command("export", "trino", f"{tmp_path}", "--json")
 
     assert said.stdout == catalog_text(declared, trino_catalog(declared))
     assert json.loads(as_json.stdout) == trino_catalog(declared)

@@ -71,14 +71,14 @@ def test_layouts_are_in_the_order_of_the_source_with_their_changes(folder: Path)
 
 def test_fields_without_a_column_are_named_and_the_command_shows_it_all(folder: Path) -> None:
     (folder / "frazil.yml").write_text(DECLARATION.format(rest=", {name: note}"))
-    said = command("schema", "orders", "-p", f"{folder}")
+    said = command("status", "orders", "-p", f"{folder}")
     words = " ".join(said.text.split())
 
     assert said.code == 0
     assert "2 fields are in bronze only: rest, gift" in words
     assert "20260103-000000000.csv + rest string, - note" in words
     assert "twice int an expression yes 1" in words
-    assert json.loads(command("schema", "orders", "-p", f"{folder}", "--json").stdout)["undeclared"] == [
+    assert json.loads(command("status", "orders", "-p", f"{folder}", "--json").stdout)["undeclared"] == [
         ["rest", "string"],
         ["gift", "string"],
     ]

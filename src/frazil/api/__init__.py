@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil.api.connection import Connection, TableRows, connect
 from frazil.api.declaring import (
+    SMALL_SAMPLE,
     NewProject,
     SampleProject,
     Validation,
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
     from frazil.spec.sql.select import Selection
 
 __all__ = [
+    "SMALL_SAMPLE",
     "CaptureOptions",
     "Connection",
     "Correction",

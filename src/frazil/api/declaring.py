@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from frazil.errors import DeclarationError
+from frazil.errors import DeclarationError, FrazilWarning
 from frazil.testing.sample_files import SampleFiles
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class NewProject:
         without_key: tables of the database that were left out, because no key was found.
         variable: environment variable that must hold the address of the database; None if the declaration has it.
         needs: what the server of the database still lacks, each with a command.
+        files: the sample files; None with a source.
     """
 
     declaration: Path
@@ -42,6 +44,7 @@ class NewProject:
     without_key: tuple[FoundTable, ...] = ()
     variable: str | None = None
     needs: tuple[Looked, ...] = ()
+    files: Generated | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +63,14 @@ class Validation:
     warnings: tuple[str, ...]
 
 
-def init(folder: Path | str, *, source: Path | str | None = None, tables: Words = ()) -> NewProject:
-    """Create a project: a declaration, and sample files if no source is given.
+SMALL_SAMPLE: Final = SampleFiles(rows=1_000, batches=2, changes=100)
+"""Sample files of a new project."""
+
+
+def init(
+    folder: Path | str, *, source: Path | str | None = None, tables: Words = (), sample: SampleFiles = SMALL_SAMPLE
+) -> NewProject:
+    """Create a project: a declaration, and sample files of Amazon DMS if no source is given.
 
     Args:
         folder: the project's folder; created if it does not exist.
@@ -70,9 +79,10 @@ def init(folder: Path | str, *, source: Path | str | None = None, tables: Words 
             Contract Standard, whose objects are declared. Or the address of a PostgreSQL database, or a reference to it
             (``${env:SHOP_DB}``); the declaration never has its password.
         tables: with a database: names or patterns of the tables to declare; empty for all that have a key.
+        sample: size and content of the sample files; equal settings write equal bytes.
 
     Returns:
-        The declaration's path, the tables found at the source, and what its server still lacks.
+        The declaration's path, the tables found at the source, and what its server still lacks; or the sample files.
 
     Raises:
         FileExistsAlreadyError: the folder has a declaration already.
@@ -95,9 +105,8 @@ def init(folder: Path | str, *, source: Path | str | None = None, tables: Words 
 
         return _init_from_server(file, f"{source}", words(tables))
     if source is None:
-        files = SampleFiles(rows=1_000, batches=2, changes=100)
-        _generate(file, project / "landing" / "orders", "./landing/orders", files)
-        return NewProject(declaration=file)
+        made = _generate(file, project / "landing" / "orders", "./landing/orders", sample)
+        return NewProject(declaration=file, files=made)
     name = _name_of(project)
     if Path(source).is_file():
         from frazil.interop.odcs import contract_declaration
@@ -178,9 +187,11 @@ def _name_of(project: Path) -> str:
 
 
 def generate(folder: Path | str, files: SampleFiles | None = None) -> SampleProject:
-    """Write sample files of Amazon DMS, with equal bytes for equal settings, and a declaration beside their folder."""
+    """Write sample files, and a declaration beside their folder. Deprecated: call :func:`init` with ``sample``."""
     from frazil.spec.load.project import new_declaration
 
+    message = "frazil.api.generate is now frazil.api.init(…, sample=…); the old form works in this version only"
+    warnings.warn(message, FrazilWarning, stacklevel=2)
     landing = Path(folder)
     file = new_declaration(landing.resolve().parent, landing)
     made = _generate(file, landing, f"./{landing.resolve().name}", files or SampleFiles())

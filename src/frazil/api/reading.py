@@ -80,7 +80,7 @@ def status(declaration: Declaration, *, select: Words = ()) -> Status:
     pipeline = load(declaration)
     return Status(
         tables=tuple(look(pipeline, select=select)),
-        gold=tuple(gold_status(pipeline)),
+        gold=tuple(gold_status(pipeline, select=select)),
         open_run=open_run(pipeline),
         holder=lease_holder(pipeline),
     )

@@ -19,8 +19,13 @@ from frazil.cli.options import PROJECT_HELP, local
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-OLD_COMMANDS: Final = {"rebuild": ("run", "--full-refresh")}
-"""Old command -> the words that replace it."""
+_OLD_COMMANDS: Final = {
+    "rebuild": "run --full-refresh",
+    "generate": "init --sample --old-generate",
+    "schema": "status",
+    "sql audit-trigger": "export audit-trigger",
+}
+"""Words of an old command -> those that replace them; the warning leaves out words that begin with ``--old``."""
 
 _PROJECT_VARIABLE: Final = "FRAZIL_PROJECT"
 _Project = Annotated[
@@ -46,6 +51,8 @@ def with_options(function: Callable[..., None], *, is_quiet: bool) -> Callable[.
     Args:
         function: the command. Its ``path`` is the project, ``select`` names tables, ``one_table`` names one.
         is_quiet: give it ``--quiet``.
+
+    A ``table_or_path`` that names a project is the project.
     """
     own = inspect.signature(function, eval_str=True)
     parameters = {**own.parameters}
@@ -69,7 +76,7 @@ def with_options(function: Callable[..., None], *, is_quiet: bool) -> Callable[.
     def command(**given: Any) -> None:
         _listen(given.pop("log_level"), quiet=given.pop("quiet", False))
         if "project" in given:
-            given["path"] = _project(given.get("path"), given.pop("project"), given.pop("old_path", None))
+            given["path"] = _project(given)
         if excluded := given.pop("exclude", None):
             given["select"] = [*(given["select"] or ()), *(f"!{word}" for word in excluded)]
         if old := given.pop("old_table", None):
@@ -82,19 +89,44 @@ def with_options(function: Callable[..., None], *, is_quiet: bool) -> Callable[.
     return command
 
 
+def renewed(args: list[str]) -> list[str]:
+    """Return the words of a command line, in the form of today; warn of an old one."""
+    for old, new in _OLD_COMMANDS.items():
+        words = old.split()
+        if args[: len(words)] == words:
+            warn_old(f"frazil {old}", f"frazil {new.partition(' --old')[0]}")
+            return [*new.split(), *args[len(words) :]]
+    return args
+
+
 def warn_old(old: str, new: str) -> None:
     """Print that an old form is used, and the form that replaces it."""
     err.print(f"{old} is now {new}; the old form works in this version only", style="yellow", markup=False)
 
 
-def _project(path: Path | None, project: Path | None, old: Path | None) -> Path:
-    """Return the project: of an option or the argument, else of the environment, else the working directory."""
+def _project(given: dict[str, Any]) -> Path:
+    """Take the project from an option or the argument, else from the environment, else the working directory."""
+    found = [given.get("path"), given.pop("project"), old := given.pop("old_path", None)]
     if old is not None:
         warn_old("--path", "--project")
-    given = [one for one in (path, project, old) if one is not None]
-    if len(given) > 1:
+    found = [one for one in found if one is not None]
+    if not found and _is_project(given.get("table_or_path")):
+        found, given["table_or_path"] = [local(given["table_or_path"])], None
+    if len(found) > 1:
         raise typer.BadParameter("the project is given twice; give PATH or --project")
-    return given[0] if given else local(os.environ.get(_PROJECT_VARIABLE) or ".")
+    return found[0] if found else local(os.environ.get(_PROJECT_VARIABLE) or ".")
+
+
+def _is_project(word: str | None) -> bool:
+    """Return whether a word names a project: by a path, or because there is no other project."""
+    if word is None:
+        return False
+    here = Path(os.environ.get(_PROJECT_VARIABLE) or ".")
+    return "/" in word or _is_declared(Path(word)) or not _is_declared(here)
+
+
+def _is_declared(path: Path) -> bool:
+    return path.is_file() or (path / "frazil.yml").is_file()
 
 
 def _listen(level: str | None, *, quiet: bool) -> None:

@@ -11,10 +11,10 @@ import typer
 from typer.core import TyperGroup
 
 from frazil.cli.console import out
-from frazil.cli.everywhere import OLD_COMMANDS, warn_old, with_options
+from frazil.cli.everywhere import renewed, with_options
 
 _PANELS: Final = {
-    "Start": ("init", "generate", "validate", "doctor", "sql"),
+    "Start": ("init", "validate", "doctor"),
     "Run": ("plan", "run", "watch", "capture", "replay"),
     "Look": (
         "status",
@@ -22,7 +22,6 @@ _PANELS: Final = {
         "query",
         "ls",
         "diff",
-        "schema",
         "lineage",
         "runs",
         "quarantine",
@@ -35,7 +34,8 @@ _PANELS: Final = {
     "Operate": ("maintain", "rollback", "cut", "drop"),
     "Protect": ("erase",),
 }
-"""The panels of the help, in order. Each is a folder, where every command is a function in a module of its own name."""
+"""The panels of the help, in order. Each is a folder, where every command is a function in a module of its own name.
+A command with subcommands has their functions in ``PARTS`` of its module."""
 
 COMMANDS: Final = {name: f"frazil.cli.{panel.lower()}.{name}" for panel, names in _PANELS.items() for name in names}
 """The commands, each with its module."""
@@ -59,9 +59,13 @@ class _Commands(Mapping[str, Any]):
 @cache
 def _command(name: str) -> Any:
     panel = next(panel for panel, names in _PANELS.items() if name in names)
-    alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
-    function = with_options(getattr(import_module(COMMANDS[name]), name), is_quiet=panel != "Look" and name != "sql")
-    alone.command(rich_help_panel=panel)(function)
+    module = import_module(COMMANDS[name])
+    function, parts = getattr(module, name), getattr(module, "PARTS", ())
+    alone = typer.Typer(name=name, add_completion=False, rich_markup_mode="rich", no_args_is_help=True)
+    for part in parts or (function,):
+        alone.command(rich_help_panel=None if parts else panel)(with_options(part, is_quiet=panel != "Look"))
+    if parts:
+        alone.callback(rich_help_panel=panel)(function)
     return typer.main.get_command(alone)
 
 
@@ -73,10 +77,7 @@ class _Group(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command; an old one is replaced by the words that mean the same now."""
-        if new := OLD_COMMANDS.get(args[0]):
-            warn_old(f"frazil {args[0]}", f"frazil {' '.join(new)}")
-            args = [*new, *args[1:]]
-        return super().resolve_command(ctx, args)
+        return super().resolve_command(ctx, renewed(args))
 
 
 def _version(*, wanted: bool) -> None:

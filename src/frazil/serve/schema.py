@@ -1,4 +1,4 @@
-"""``frazil schema``: the columns of a table, and the layouts of its source's files."""
+"""``frazil status TABLE``: the columns of a table, and the layouts of its source's files."""
 
 from __future__ import annotations
 

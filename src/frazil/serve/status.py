@@ -166,17 +166,24 @@ def open_run(pipeline: Pipeline) -> OpenRun | None:
     return standing(pipeline, ()).open_run
 
 
-def gold_status(pipeline: Pipeline) -> list[MadeStatus]:
+def gold_status(pipeline: Pipeline, *, select: Sequence[str] = ()) -> list[MadeStatus]:
     """Return the state of each aggregate, and its lag behind its marts.
+
+    Args:
+        pipeline: the declaration.
+        select: aggregates, as for a run; empty for all.
 
     Raises:
         NoLakeError: no table of the lake exists.
+        UnknownSelectionError: a word of ``select`` matches nothing.
 
     Cost: a metadata file for each aggregate and each of its marts.
     """
     located = _located(pipeline)
-    failures = standing(pipeline, [f"gold.{gold.name}" for gold in pipeline.gold]).failures
-    return [_gold(pipeline, located, gold, failures.get(f"gold.{gold.name}", ())) for gold in pipeline.gold]
+    names = selected(pipeline, select).gold
+    failures = standing(pipeline, [f"gold.{name}" for name in names]).failures
+    chosen = [gold for gold in pipeline.gold if gold.name in names]
+    return [_gold(pipeline, located, gold, failures.get(f"gold.{gold.name}", ())) for gold in chosen]
 
 
 def _gold(pipeline: Pipeline, located: Located, gold: Gold, failures: tuple[PastFailure, ...]) -> MadeStatus:

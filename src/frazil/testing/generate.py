@@ -1,4 +1,4 @@
-"""DMS files of a shop's orders, of any size: for ``frazil generate``, tests and benchmarks.
+"""DMS files of a shop's orders, of any size: for ``frazil init --sample``, tests and benchmarks.
 
 A full load in files of ascending ids, then one change file a batch: 70 % updates, 20 % inserts, 10 % deletes.
 Built in columns, written a chunk at a time: memory does not grow with the size.

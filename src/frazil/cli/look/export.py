@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import typer
 import yaml
@@ -15,53 +15,92 @@ from frazil.cli.console import error_exit, out
 from frazil.cli.options import AsJson, Verbose, Where, local
 from frazil.spec.load.project import created
 
-if TYPE_CHECKING:
-    from frazil.interop.spark_conf import Platform
+_To = Annotated[Path | None, typer.Option("--to", parser=local, metavar="FILE", help="Write to this file.")]
 
 
-def export(
-    what: Annotated[
-        Literal["dbt", "odcs", "spark-pipelines", "spark-conf"],
-        typer.Argument(
-            help="dbt: sources with types and tests. odcs: a contract of the Open Data Contract Standard. "
-            "spark-pipelines: Python code for AUTO CDC of Spark 4.3. spark-conf: settings for a cluster."
-        ),
-    ],
+def export() -> None:
+    """Write tables, settings or SQL in the form that another tool reads."""
+
+
+def dbt(path: Where = Path(), *, to: _To = None, as_json: AsJson = False, verbose: Verbose = False) -> None:
+    """Write the marts as sources of a dbt project, with types, descriptions and tests."""
+    with error_exit(as_json=as_json, verbose=verbose):
+        value = api.export(path, "dbt")
+        _write(value, _yaml(value), to, as_json=as_json)
+
+
+def odcs(path: Where = Path(), *, to: _To = None, as_json: AsJson = False, verbose: Verbose = False) -> None:
+    """Write the marts as a data contract of the Open Data Contract Standard."""
+    with error_exit(as_json=as_json, verbose=verbose):
+        value = api.export(path, "odcs")
+        _write(value, _yaml(value), to, as_json=as_json)
+
+
+def spark_pipelines(path: Where = Path(), *, to: _To = None, as_json: AsJson = False, verbose: Verbose = False) -> None:
+    """Write the marts as Python code for AUTO CDC of Spark 4.3."""
+    with error_exit(as_json=as_json, verbose=verbose):
+        text = api.spark_pipelines(path)
+        _write({"python": text}, text, to, as_json=as_json)
+
+
+def spark_conf(
     path: Where = Path(),
     *,
     platform: Annotated[
-        Literal["standalone", "kubernetes", "emr", "glue", "databricks", "dataproc"] | None,
-        typer.Option(help="For spark-conf: where Spark runs."),
-    ] = None,
-    spark: Annotated[
-        str | None, typer.Option(help="For spark-conf: its version, such as 4.0. Default: the installed PySpark.")
-    ] = None,
-    to: Annotated[Path | None, typer.Option(parser=local, metavar="FILE", help="Write to this file.")] = None,
+        Literal["standalone", "kubernetes", "emr", "glue", "databricks", "dataproc"],
+        typer.Option(help="Where Spark runs."),
+    ],
+    spark: Annotated[str | None, typer.Option(help="Its version, such as 4.0. Default: the installed PySpark.")] = None,
+    to: _To = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Describe the marts for other tools, as YAML, or write Spark's settings for a cluster."""
-    if (platform is None) is (what == "spark-conf"):
-        raise typer.BadParameter("--platform belongs to spark-conf, which requires it")
+    """Write Spark's settings for a pipeline on a cluster."""
     with error_exit(as_json=as_json, verbose=verbose):
-        value, text = _written(path, what, platform, spark)
-        if as_json:
-            text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-        if to is None:
-            out.out(text, end="", highlight=False)
-        else:
-            with created(to) as file:
-                file.write(text)
-            out.print(f"wrote {to}", markup=False)
-
-
-def _written(path: Path, what: str, platform: Platform | None, spark: str | None) -> tuple[dict[str, Any], str]:
-    """Return the export as a value and as text."""
-    if platform is not None:
         conf = api.spark_conf(path, platform, spark=spark)
-        return asdict(conf), conf.text
-    if what == "spark-pipelines":
-        text = api.spark_pipelines(path)
-        return {"python": text}, text
-    value = api.export(path, "dbt" if what == "dbt" else "odcs")
-    return value, yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120)
+        _write(asdict(conf), conf.text, to, as_json=as_json)
+
+
+def trino(path: Where = Path(), *, to: _To = None, as_json: AsJson = False, verbose: Verbose = False) -> None:
+    """Write the catalog file etc/catalog/lake.properties for your own Trino."""
+    with error_exit(as_json=as_json, verbose=verbose):
+        settings, text = api.trino_catalog(path)
+        _write(settings, text, to, as_json=as_json)
+
+
+def audit_trigger(
+    tables: Annotated[list[str] | None, typer.Argument(help="Tables that write to the log, as schema.table.")] = None,
+    *,
+    log: Annotated[str, typer.Option(help="The log table, as schema.table.")] = "public.audit_log_dml",
+    with_rows: Annotated[
+        bool, typer.Option("--with-rows", help="Also write the existing rows of the tables to the log.")
+    ] = False,
+    to: _To = None,
+    verbose: Verbose = False,
+) -> None:
+    """Write the SQL that PostgreSQL needs for an audit log: the log table, and triggers on tables.
+
+    frazil export audit-trigger public.orders public.items | psql shop
+    """
+    with error_exit(verbose=verbose):
+        _write(None, api.audit_trigger(log, tables or (), rows=with_rows), to, as_json=False)
+
+
+PARTS: Final = (dbt, odcs, spark_pipelines, spark_conf, trino, audit_trigger)
+"""The subcommands."""
+
+
+def _yaml(value: dict[str, Any]) -> str:
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _write(value: Any, text: str, to: Path | None, *, as_json: bool) -> None:
+    """Write the text, or the value as JSON, to a file or standard output."""
+    if as_json:
+        text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    if to is None:
+        out.out(text, end="", highlight=False)
+        return
+    with created(to) as file:
+        file.write(text)
+    out.print(f"wrote {to}", markup=False)

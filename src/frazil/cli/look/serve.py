@@ -10,29 +10,29 @@ import typer
 
 from frazil import api
 from frazil.cli.console import err, error_exit, out, print_json
+from frazil.cli.everywhere import warn_old
 from frazil.cli.interrupt import gently
 from frazil.cli.options import AsJson, Verbose, Where
 
 
 def serve(
-    what: Annotated[Literal["trino"], typer.Argument(help="trino: Trino 476 with its web page, on 127.0.0.1.")],
+    what: Annotated[Literal["trino"], typer.Argument(help="trino: version 476 with its web page, on 127.0.0.1.")],
     path: Where = Path(),
     *,
     port: Annotated[int, typer.Option(help="Port to listen on; 0 for any free one.")] = 8080,
-    catalog_file: Annotated[
-        bool, typer.Option("--catalog-file", help="Only print the catalog file, for your own Trino.")
-    ] = False,
+    old_catalog_file: Annotated[bool, typer.Option("--catalog-file", hidden=True)] = False,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Start a query server on the lake, until Ctrl-C or SIGTERM.
+    """Start Trino on the lake, on this machine only, until Ctrl-C or SIGTERM.
 
-    The server is downloaded on first use.
+    The first start downloads 540 MB. For a Trino of your own, frazil export trino writes the catalog file.
     """
     del what  # there is one
     with error_exit(as_json=as_json, verbose=verbose):
         pipeline = api.load(path)
-        if catalog_file:
+        if old_catalog_file:
+            warn_old("--catalog-file", "frazil export trino")
             settings, text = api.trino_catalog(pipeline)
             print_json(settings) if as_json else out.out(text, end="", highlight=False)
             return

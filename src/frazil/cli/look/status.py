@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from frazil import api
 from frazil.cli.console import error_exit, out, print_json
 from frazil.cli.grid import grid
 from frazil.cli.lag import is_behind, lag_line
 from frazil.cli.notes import passed_over
-from frazil.cli.options import AsJson, Select, Verbose, Where
+from frazil.cli.options import AsJson, Project, Select, Verbose
 from frazil.spec.amount import counted, sized
 
 if TYPE_CHECKING:
@@ -19,19 +21,38 @@ if TYPE_CHECKING:
     from frazil.api import Status
     from frazil.runner.past_runs import OpenRun, PastFailure
     from frazil.serve.lag import CaptureLag
+    from frazil.serve.schema import SchemaChange, TableSchema
     from frazil.serve.status import MadeStatus, TableStatus
 
 
-def status(path: Where = Path(), *, select: Select = None, as_json: AsJson = False, verbose: Verbose = False) -> None:
-    """Show the state of every table, and what waits at its source."""
+def status(
+    table_or_path: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TABLE|PATH",
+            help="A table, to show its columns and file layouts too. Or the project.",
+        ),
+    ] = None,
+    *,
+    path: Project = Path(),
+    select: Select = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Show the state of every table, and what waits at its source; of one TABLE also its columns."""
+    if table_or_path is not None and select is not None:
+        raise typer.BadParameter("tables are named twice; give TABLE or --select")
     with error_exit(as_json=as_json, verbose=verbose):
-        found = api.status(path, select=select or ())
-        if as_json:
-            from frazil.serve.query.plain import plain  # noqa: PLC0415
+        from frazil.serve.query.plain import plain  # noqa: PLC0415
 
-            print_json(plain(found))
-        else:
-            show_status(found)
+        found = api.status(path, select=select or table_or_path or ())
+        schema = None if table_or_path is None else api.schema(path, table_or_path)
+        if as_json:
+            print_json(plain(found) | ({} if schema is None else plain(schema)))
+            return
+        show_status(found)
+        if schema is not None:
+            show_schema(schema)
 
 
 _SHOWN = 5
@@ -144,3 +165,39 @@ def _made(made: MadeStatus) -> list[Any]:
     deleted = "" if made.deleted_rows is None else made.deleted_rows
     counts = [made.batch, made.lag, made.rows, deleted, made.data_files, made.delete_files, made.snapshots]
     return [made.name, *counts, sized(made.size_bytes), at]
+
+
+_FROM = {"field": "a field", "expr": "an expression", "source": "each record's arrival"}
+
+
+def show_schema(found: TableSchema) -> None:
+    """Print the columns, the layouts of the source's files, and fields that no column reads."""
+    grid(
+        f"{found.table}: columns of silver and marts",
+        ("column", "type", "comes from", "declared", "since batch"),
+        [
+            (one.name, one.type, _FROM[one.comes_from], "yes" if one.is_declared else "no", one.since_batch)
+            for one in found.columns
+        ],
+        right=("since batch",),
+    )
+    grid(
+        "layouts of the files, in the order of the source",
+        ("batch", "arrived", "first file", "what changed"),
+        [(one.batch, one.arrived_at, one.file.rpartition("/")[2], _what(one)) for one in found.changes],
+        right=("batch",),
+    )
+    if found.undeclared:
+        names = ", ".join(name for name, _ in found.undeclared)
+        few = counted(len(found.undeclared), "field is", "fields are")
+        out.print(f"{few} in bronze only: {names}", style="yellow", markup=False)
+    if found.left_out:
+        few = counted(len(found.left_out), "generated column is", "generated columns are")
+        out.print(f"{few} at the source only: {', '.join(found.left_out)}", style="yellow", markup=False)
+
+
+def _what(change: SchemaChange) -> str:
+    parts = [f"+ {name} {kind}" for name, kind in change.added]
+    parts += [f"- {name}" for name in change.removed]
+    parts += [f"{name} {before} → {kind}" for name, before, kind in change.retyped]
+    return ", ".join(parts) or counted(change.fields, "field")

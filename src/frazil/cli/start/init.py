@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
+from warnings import catch_warnings, simplefilter
 
 import typer
 
 from frazil import api
-from frazil.cli.console import error_exit, out
+from frazil.cli.console import error_exit, out, print_json
 from frazil.cli.grid import grid
-from frazil.cli.options import Verbose, local
+from frazil.cli.options import AsJson, Verbose, local
+from frazil.spec.amount import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from frazil.api import NewProject, SampleFiles
     from frazil.sources.dms.discover import Discovered
     from frazil.sources.postgres.database.discover import FoundTable
 
 _COLUMNS_SHOWN = 8
 _SERVERS = ("postgresql://", "postgres://", "${")
+
+
+def _size(text: str, *names: str) -> Any:
+    return typer.Option(*names, rich_help_panel="Sample files", help=text)
 
 
 def init(
@@ -38,28 +46,83 @@ def init(
         list[str] | None,
         typer.Option("--tables", help="With a database: names or patterns of tables. Default: ask, or all with a key."),
     ] = None,
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Write sample files and declare their table. The default without --from.")
+    ] = False,
+    rows: Annotated[int | None, _size("Rows of the full load; default 1,000.")] = None,
+    batches: Annotated[int | None, _size("Number of change files; default 2.")] = None,
+    changes: Annotated[int | None, _size("Changes in each change file; default 100.")] = None,
+    seed: Annotated[int | None, _size("The same seed writes the same bytes; default 1.")] = None,
+    keys: Annotated[str | None, _size("Which keys change: mixed (default), recent, uniform or hot.")] = None,
+    late: Annotated[float | None, _size("Share of changes older than the batch before; default 0.")] = None,
+    duplicates: Annotated[float | None, _size("Share of repeated records; default 0.03.")] = None,
+    parts: Annotated[int | None, _size("Number of full load files; default 1.")] = None,
+    nasty: Annotated[bool | None, _size("Add records that cannot be read, typed or keyed.", "--nasty")] = None,
+    old_generate: Annotated[bool, typer.Option("--old-generate", hidden=True)] = False,
+    as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
     """Create a project: a declaration, and sample files unless --from names a source."""
-    with error_exit(verbose=verbose):
-        wanted = [word for given in tables or () for word in given.split(",")]
-        asks = source is not None and source.startswith(_SERVERS) and not wanted and sys.stdin.isatty()
-        if source is not None and asks:
-            wanted = _asked(api.server_tables(source))
-        begun = api.init(folder, source=source, tables=wanted)
-        _show_discovered(begun.discovered)
-        if begun.found and not asks:
-            _show_found(begun.found, "found; review before the first run")
-        for table in begun.without_key:
-            out.print(f"{table.full_name}: left out, {table.doubts[0]}", style="yellow", markup=False)
-        out.print(f"wrote {begun.declaration}", markup=False)
-        for need in begun.needs:
-            out.print(f"the server: {need.detail}", style="yellow" if need.ok is None else "red", markup=False)
-            if need.hint:
-                out.print(f"  hint: {need.hint}", markup=False)
-        export = f"export {begun.variable}=…  # the address that you gave; no file has it\n      "
-        first = export if begun.variable else ""
-        out.print(f"next: {first}frazil validate {folder}\n      frazil run {folder}", markup=False)
+    asked: dict[str, Any] = {
+        "rows": rows,
+        "batches": batches,
+        "changes": changes,
+        "seed": seed,
+        "keys": keys,
+        "late": late,
+        "duplicates": duplicates,
+        "parts": parts,
+        "nasty": nasty,
+    }
+    sizes = {name: value for name, value in asked.items() if value is not None}
+    if source is not None and (sample or sizes):
+        raise typer.BadParameter(f"--from declares files that are there; remove --{[*sizes, 'sample'][0]}")
+    with error_exit(as_json=as_json, verbose=verbose):
+        from frazil.serve.query.plain import plain  # noqa: PLC0415
+
+        if old_generate:
+            _generate(folder, api.SampleFiles(**sizes), as_json=as_json)
+        else:
+            files = replace(api.SMALL_SAMPLE, **sizes)
+            wanted = [word for given in tables or () for word in given.split(",")]
+            asks = not as_json and not wanted and (source or "").startswith(_SERVERS) and sys.stdin.isatty()
+            if source is not None and asks:
+                wanted = _asked(api.server_tables(source))
+            begun = api.init(folder, source=source, tables=wanted, sample=files)
+            if as_json:
+                print_json(plain(begun))
+            else:
+                _show(begun, folder, files, asked=asks)
+
+
+def _generate(folder: Path, files: SampleFiles, *, as_json: bool) -> None:
+    """Do what ``frazil generate`` did: ``folder`` is that of the files, and the declaration is beside it."""
+    with catch_warnings():
+        simplefilter("ignore")  # the command has warned
+        made = api.generate(folder, files)
+    if as_json:
+        print_json({**asdict(made.files), "declaration": made.declaration})
+    else:
+        _show_files(files, folder)
+        out.print(f"wrote {folder.parent / 'frazil.yml'}\nnext: frazil run {folder.parent}", markup=False)
+
+
+def _show(begun: NewProject, folder: Path, files: SampleFiles, *, asked: bool) -> None:
+    _show_discovered(begun.discovered)
+    if begun.found and not asked:
+        _show_found(begun.found, "found; review before the first run")
+    for table in begun.without_key:
+        out.print(f"{table.full_name}: left out, {table.doubts[0]}", style="yellow", markup=False)
+    if begun.files is not None:
+        _show_files(files, folder / "landing" / "orders")
+    out.print(f"wrote {begun.declaration}", markup=False)
+    for need in begun.needs:
+        out.print(f"the server: {need.detail}", style="yellow" if need.ok is None else "red", markup=False)
+        if need.hint:
+            out.print(f"  hint: {need.hint}", markup=False)
+    export = f"export {begun.variable}=…  # the address that you gave; no file has it\n      "
+    first = export if begun.variable else ""
+    out.print(f"next: {first}frazil validate {folder}\n      frazil run {folder}", markup=False)
 
 
 def _asked(found: Sequence[FoundTable]) -> list[str]:
@@ -94,6 +157,12 @@ def _columns(table: FoundTable) -> str:
     more = len(table.columns) - _COLUMNS_SHOWN
     shown = ", ".join(f"{name} {kind}" for name, kind, _ in table.columns[:_COLUMNS_SHOWN])
     return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _show_files(files: SampleFiles, folder: Path) -> None:
+    written = counted(files.parts + files.batches, "file")
+    rows, changes = counted(files.rows, "row"), counted(files.batches * files.changes, "change")
+    out.print(f"wrote {written} with {rows} and {changes} to {folder}", markup=False)
 
 
 def _show_discovered(found: Sequence[Discovered]) -> None:
