@@ -49,6 +49,7 @@ def test_the_public_names_are_exactly_all() -> None:
         "Store",
         "Table",
         "Upkeep",
+        "Verify",
         "api",
         "connect",
         "load",

@@ -98,6 +98,7 @@ __all__ = [
     "Store",
     "Table",
     "Upkeep",
+    "Verify",
     "api",
     "connect",
     "load",

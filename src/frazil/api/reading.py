@@ -158,17 +158,20 @@ def check_source(
         NoLakeError: no table of the lake exists.
         SourceError: the source cannot be read.
     """
+    from frazil.interop.notify.message import of_findings, of_marks
+    from frazil.interop.notify.notify import notify
     from frazil.serve.check.check import Silent
     from frazil.serve.check.compare import compare
-    from frazil.serve.checks import SOURCE, keep_results
+    from frazil.serve.checks import keep_looks, last_checks
 
     pipeline, place = load(declaration), None if against is None else f"{against}"
-    findings = compare(pipeline, listener or Silent(), select=select, against=place)
+    looks = compare(pipeline, listener or Silent(), select=select, against=place)
+    findings = tuple(look.finding for look in looks)
     if against is not None:
-        return tuple(findings)
-    found = _told(pipeline, "source", findings)
-    keep_results(pipeline, SOURCE, found)
-    return found
+        return findings
+    keep_looks(pipeline, looks)
+    notify(pipeline, "source", [*of_findings(findings), *of_marks(pipeline, last_checks(pipeline))])
+    return findings
 
 
 def _told(pipeline: Pipeline, origin: str, findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -103,7 +103,8 @@ def run(
         options: listener, failure handling and logging.
 
     Returns:
-        Numbers for every selected table and aggregate.
+        Numbers for every selected table and aggregate, and with ``verify`` the comparisons with sources that were due.
+        A table that differs from its source raises nothing; ``exit_code`` of the report is then 9.
 
     Raises:
         RunFailedError: tables or aggregates failed; the error has the report. All others are up to date.
@@ -118,7 +119,31 @@ def run(
 
     pipeline = load(declaration)
     work = partial(_run, pipeline, plan=plan, spark=spark, select=select, rebuild=rebuild)
-    return notified(pipeline, lambda: observed(pipeline, options, lambda chosen: work(options=chosen)))
+
+    def verified(chosen: RunOptions) -> RunReport:
+        return _verified(pipeline, options.listener, lambda: work(options=chosen))
+
+    return notified(pipeline, lambda: observed(pipeline, options, verified))
+
+
+def _verified(pipeline: Pipeline, listener: Listener | None, work: Callable[[], RunReport]) -> RunReport:
+    """Run, and then compare tables that did not fail with their sources, if the declaration says so."""
+    if pipeline.verify is None:
+        return work()
+    from frazil.runner.report import RunFailedError
+    from frazil.serve.check.verify import verify
+
+    def compare(report: RunReport) -> None:
+        names = {table.table for table in report.tables if table.outcome in ("done", "nothing new")}
+        report.verified = verify(pipeline, names, listener)
+
+    try:
+        report = work()
+    except RunFailedError as error:
+        compare(error.report)
+        raise
+    compare(report)
+    return report
 
 
 def _run(
@@ -330,6 +355,7 @@ def watch(
         FrazilError: a run cannot begin, and a retry would not help.
     """
     from frazil.interop.live.server import served
+    from frazil.interop.live.verifying import verifying
     from frazil.interop.notify.notify import notified_following, notified_watch
     from frazil.interop.observe import observed_watch
     from frazil.runner.watch import watch as follow
@@ -341,9 +367,10 @@ def watch(
 
     def work(options: WatchOptions) -> int:
         session_ = lake_session(spark, pipeline)
-        return notified_following(
-            pipeline, "run", lambda: follow(pipeline, session_, stop, select=select, options=options)
-        )
+        with verifying(pipeline, names, options) as chosen:
+            return notified_following(
+                pipeline, "run", lambda: follow(pipeline, session_, stop, select=select, options=chosen)
+            )
 
     if metrics is None:
         return work(options)

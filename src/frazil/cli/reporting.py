@@ -116,8 +116,13 @@ def _show_counts(table: TableReport) -> None:
             out.print(f"{table.table}: {text}", style="yellow", markup=False)
 
 
+_STYLES = {True: "", False: "red", None: "yellow"}
+
+
 def _show_outcomes(report: RunReport) -> None:
-    """Print the number of tables for each outcome."""
+    """Print the results of comparisons with sources, and the number of tables for each outcome."""
+    for one in report.verified:
+        out.print(f"{one}", style=_STYLES[one.ok], markup=False)
     if not report.steps and not report.errors:
         out.print(f"{report.pipeline}: nothing new, nothing committed", style="green", markup=False)
         return

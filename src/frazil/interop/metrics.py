@@ -10,19 +10,23 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from frazil.serve.checks import LAWS, SOURCE, last_checks
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from frazil.interop.live.progress import LoopProgress, Seen
     from frazil.runner.report import GoldReport, RunReport, TableReport
+    from frazil.serve.checks import LastChecks
+    from frazil.spec import Pipeline
     from frazil.steps import Step
 
 
 class Metrics:
     """Writes the metrics after each run, and replaces the file atomically. A file belongs to one pipeline."""
 
-    def __init__(self, file: str) -> None:
-        self._file = file
+    def __init__(self, pipeline: Pipeline, file: str) -> None:
+        self._pipeline, self._file = pipeline, file
 
     def planned(self, steps: Sequence[Step]) -> None:
         """Do nothing: metrics describe finished runs."""
@@ -42,7 +46,9 @@ class Metrics:
         Raises:
             OSError: the file cannot be written.
         """
-        write_to_textfile(self._file, registry_of(report, lag_seconds, now=time.time()))
+        registry = registry_of(report, lag_seconds, now=time.time())
+        registry.register(CheckMetrics(report.pipeline, last_checks(self._pipeline)))
+        write_to_textfile(self._file, registry)
 
 
 def registry_of(report: RunReport, lag_seconds: float | None, *, now: float) -> CollectorRegistry:
@@ -98,15 +104,66 @@ def metrics_text(progress: LoopProgress) -> tuple[bytes, str]:
     seen = progress.seen
     run = seen.run
     registry = CollectorRegistry() if run is None else registry_of(run.report, run.lag_seconds, now=run.at)
-    registry.register(_Collected(progress.pipeline, seen))
+    registry.register(LoopMetrics(progress.pipeline, seen))
+    registry.register(CheckMetrics(progress.pipeline, seen.checks))
     return generate_latest(registry), CONTENT_TYPE_LATEST
 
 
-class _Collected(Collector):
+class _OfPipeline(Collector):
+    """Numbers of a pipeline; without a value a metric has no sample."""
+
+    def __init__(self, pipeline: str) -> None:
+        self._pipeline = pipeline
+
+    def _counter(self, name: str, says: str, samples: Iterable[tuple[tuple[str, ...], float]], *labels: str) -> Metric:
+        made = CounterMetricFamily(f"frazil_{name}", says, labels=("pipeline", *labels))
+        for values, number in samples:
+            made.add_metric((self._pipeline, *values), number)
+        return made
+
+    def _gauge(
+        self, name: str, says: str, samples: Iterable[tuple[tuple[str, ...], float | None]], *labels: str
+    ) -> Metric:
+        made = GaugeMetricFamily(f"frazil_{name}", says, labels=("pipeline", *labels))
+        for values, number in samples:
+            if number is not None:
+                made.add_metric((self._pipeline, *values), number)
+        return made
+
+
+class CheckMetrics(_OfPipeline):
+    """The last results of checks, and up to when tables were found equal to their sources."""
+
+    def __init__(self, pipeline: str, checks: Mapping[str, LastChecks]) -> None:
+        super().__init__(pipeline)
+        self._checks = sorted(checks.items())
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield each metric with its samples."""
+        ended = [
+            ((name, sort), made)
+            for name, one in self._checks
+            for sort, made in ((LAWS, one.laws), (SOURCE, one.source))
+            if made is not None
+        ]
+        at = [(labels, made.at.timestamp()) for labels, made in ended]
+        yield self._gauge("check_timestamp_seconds", "When the last check of a table ended.", at, "table", "check")
+        results = ("held", "failed", "undecided")
+        counts = [((*labels, result), getattr(made, result)) for labels, made in ended for result in results]
+        yield self._gauge("check_results", "Results of the last check of a table.", counts, "table", "check", "result")
+        marks = [((name,), one.verified.at, one.is_behind) for name, one in self._checks if one.verified is not None]
+        through = [(labels, None if at is None else at.timestamp()) for labels, at, _ in marks]
+        yield self._gauge("verified_timestamp_seconds", "Until when a table was found equal.", through, "table")
+        late = [(labels, is_behind) for labels, _, is_behind in marks]
+        yield self._gauge("verify_behind", "1 if that is longer ago than twice what verify says.", late, "table")
+
+
+class LoopMetrics(_OfPipeline):
     """The numbers of the process itself."""
 
     def __init__(self, pipeline: str, seen: Seen) -> None:
-        self._pipeline, self._seen = pipeline, seen
+        super().__init__(pipeline)
+        self._seen = seen
 
     def collect(self) -> Iterable[Metric]:
         """Yield each metric with its samples; without a value it has none."""
@@ -130,18 +187,3 @@ class _Collected(Collector):
         size, age = ([((one.name,), getattr(one, f"behind_{what}")) for one in lags] for what in ("bytes", "seconds"))
         yield self._gauge("capture_lag_bytes", "Bytes at the server that are not landed.", size, "capture")
         yield self._gauge("capture_lag_seconds", "Age of the oldest change that is not landed.", age, "capture")
-
-    def _counter(self, name: str, says: str, samples: Iterable[tuple[tuple[str, ...], float]], *labels: str) -> Metric:
-        made = CounterMetricFamily(f"frazil_{name}", says, labels=("pipeline", *labels))
-        for values, number in samples:
-            made.add_metric((self._pipeline, *values), number)
-        return made
-
-    def _gauge(
-        self, name: str, says: str, samples: Iterable[tuple[tuple[str, ...], float | None]], *labels: str
-    ) -> Metric:
-        made = GaugeMetricFamily(f"frazil_{name}", says, labels=("pipeline", *labels))
-        for values, number in samples:
-            if number is not None:
-                made.add_metric((self._pipeline, *values), number)
-        return made

@@ -52,7 +52,7 @@ def observers(pipeline: Pipeline) -> list[Observer]:
         if file := place("FRAZIL_METRICS_FILE"):
             from frazil.interop.metrics import Metrics  # noqa: PLC0415 - imported only when configured
 
-            found.append(Metrics(file))
+            found.append(Metrics(pipeline, file))
         if place("OTEL_EXPORTER_OTLP_ENDPOINT") or place("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"):
             from frazil.interop.traces import Traces  # noqa: PLC0415
 

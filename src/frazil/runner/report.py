@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from frazil.errors import Failure, FrazilError, worst_exit
+from frazil.errors import DifferenceError, Failure, FrazilError, worst_exit
 from frazil.spec.amount import counted, html_lines, html_table
 from frazil.steps import spark_text
 
@@ -155,6 +155,32 @@ class MaintainReport:
 
 
 @dataclass(slots=True, kw_only=True)
+class VerifyReport:
+    """Comparison of a table with its source, after the run.
+
+    Attributes:
+        ok: True if they are equal, False if they differ, None if it is undecided or came to nothing.
+        detail: numbers of rows and of keys that differ, or why there was no comparison.
+        hint: the way out; None if there is none.
+        code: code of the error for which there was no comparison; None if there was one.
+        seconds: wall time.
+    """
+
+    table: str
+    ok: bool | None = None
+    detail: str = ""
+    hint: str | None = None
+    code: str | None = None
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        code = f"[{self.code}] " if self.code else ""
+        what = {True: "is equal to", False: "differs from", None: "was not found equal to"}[self.ok]
+        hint = f"; {self.hint}" if self.hint else ""
+        return f"{self.table} {what} its source: {code}{self.detail}{hint}"
+
+
+@dataclass(slots=True, kw_only=True)
 class RunReport:
     """Results of a run.
 
@@ -165,6 +191,7 @@ class RunReport:
         steps: number of planned steps.
         warnings: warnings that do not belong to one table.
         maintained: reports of the tables that were due for maintenance.
+        verified: comparisons with sources that were due by ``verify``, after all else.
     """
 
     pipeline: str
@@ -175,6 +202,7 @@ class RunReport:
     seconds: float = 0.0
     warnings: list[str] = field(default_factory=list)
     maintained: list[MaintainReport] = field(default_factory=list)
+    verified: list[VerifyReport] = field(default_factory=list)
 
     @property
     def errors(self) -> list[Failure]:
@@ -186,8 +214,9 @@ class RunReport:
 
     @property
     def exit_code(self) -> int:
-        """Exit code of the worst failure, by :data:`frazil.errors.WORST_FIRST`; 0 without failures."""
-        return worst_exit(failure.exit_code for failure in self.errors)
+        """Exit code of the worst failure or difference, by :data:`frazil.errors.WORST_FIRST`; 0 without any."""
+        differs = [DifferenceError.exit_code for one in self.verified if one.ok is False]
+        return worst_exit([*(failure.exit_code for failure in self.errors), *differs])
 
     def as_values(self) -> dict[str, Any]:
         """Return the report as plain values, for JSON."""
@@ -207,6 +236,7 @@ class RunReport:
         ]
         notes = [*self.warnings, *(f"{one.table}: {text}" for one in self.tables for text in one.warnings)]
         notes += [f"{one.table}: {one.spark_text}" for one in self.tables if one.spark_text]
+        notes += [f"{one}" for one in self.verified if not one.ok]
         return html_table(names, rows, title=f"run {self.run_id}") + html_lines([*notes, *map(str, self.errors)])
 
 

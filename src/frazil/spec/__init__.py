@@ -21,6 +21,7 @@ from frazil.spec.model.pipeline import (
 )
 from frazil.spec.model.rule import Age, Freshness, References, RowCount, Rule
 from frazil.spec.model.stores import Store
+from frazil.spec.model.verify import Verify
 
 __all__ = [
     "CATALOG",
@@ -53,4 +54,5 @@ __all__ = [
     "Store",
     "Table",
     "Upkeep",
+    "Verify",
 ]

@@ -128,6 +128,18 @@ def _checks(table: TableStatus) -> None:
         what = "differed from" if source.failed else "was not comparable with" if source.undecided else "was equal to"
         style = "red" if source.failed else None
         out.print(f"  {what} its source at {source.at:%Y-%m-%d %H:%M:%S}", style=style, markup=False)
+    _verified(table)
+
+
+def _verified(table: TableStatus) -> None:
+    """Print up to when the table was found equal to its source, if runs compare them or it once was."""
+    known, style = table.checks.verified, "yellow" if table.checks.is_behind else None
+    if known is not None and known.at is not None:
+        out.print(f"  verified through {known.at:%Y-%m-%d %H:%M:%S}: {known.source}", style=style, markup=False)
+    elif known is not None:
+        out.print(
+            f"  never found equal to its source, since {known.since:%Y-%m-%d %H:%M:%S}", style=style, markup=False
+        )
 
 
 def _lag(lag: CaptureLag) -> None:

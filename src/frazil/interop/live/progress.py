@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from frazil.runner.options import CaptureOptions, Listener, WatchOptions
     from frazil.runner.report import GoldReport, RunReport, TableReport
+    from frazil.serve.checks import LastChecks
     from frazil.serve.lag import CaptureLag
     from frazil.sources.capture import Landed
     from frazil.steps import Step
@@ -50,6 +51,7 @@ class Seen:
         landed: capture -> what it landed.
         lags: how far captures are behind.
         run: the newest run; None before.
+        checks: the last checks of tables.
     """
 
     rounds: int
@@ -60,6 +62,7 @@ class Seen:
     landed: Mapping[str, LandedSoFar]
     lags: tuple[CaptureLag, ...]
     run: LastRun | None
+    checks: Mapping[str, LastChecks]
 
 
 class LoopProgress:
@@ -76,6 +79,7 @@ class LoopProgress:
         self._landed: dict[str, LandedSoFar] = {}
         self._lags: tuple[CaptureLag, ...] = ()
         self._run: LastRun | None = None
+        self._checks: Mapping[str, LastChecks] = {}
 
     @property
     def silent_seconds(self) -> float:
@@ -96,6 +100,7 @@ class LoopProgress:
                 landed={name: replace(one) for name, one in self._landed.items()},
                 lags=self._lags,
                 run=self._run,
+                checks=self._checks,
             )
 
     def beat(self) -> None:
@@ -105,6 +110,10 @@ class LoopProgress:
     def measured(self, lags: tuple[CaptureLag, ...]) -> None:
         """Take how far captures are behind."""
         self._lags = lags
+
+    def checked(self, checks: Mapping[str, LastChecks]) -> None:
+        """Take the last checks of tables."""
+        self._checks = checks
 
     def of_watch(self, options: WatchOptions) -> WatchOptions:
         """Return options with which a watch fills the numbers."""

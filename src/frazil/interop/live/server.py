@@ -78,9 +78,12 @@ def served(
 
 
 def _measure(pipeline: Pipeline, names: Collection[str], progress: LoopProgress, stop: Event) -> None:
-    from frazil.serve.lag import Lags  # noqa: PLC0415 - PyArrow comes with it
+    from frazil.serve.checks import last_checks  # noqa: PLC0415 - PyArrow comes with it
+    from frazil.serve.lag import Lags  # noqa: PLC0415
 
     while not stop.is_set():
+        with suppress(Exception):
+            progress.checked(last_checks(pipeline))
         with suppress(Exception):
             progress.measured(Lags(pipeline, names).all())
         stop.wait(_LAG_SECONDS)

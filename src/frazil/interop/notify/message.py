@@ -14,17 +14,24 @@ from frazil.errors import FrazilError
 from frazil.spec.amount import counted, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from frazil.runner.report import RunReport
+    from frazil.runner.report import RunReport, VerifyReport
     from frazil.serve.check.finding import Finding
     from frazil.serve.check.rules import RuleTest
+    from frazil.serve.checks import LastChecks
     from frazil.serve.lag import CaptureLag
     from frazil.spec import Notify, Pipeline
     from frazil.spec.model.notify import Event
 
 _NAMED: Final = 5
-_OVER: Final = {"failed": "recovered", "lag": "level again", "stale": "fresh again", "different": "equal again"}
+_OVER: Final = {
+    "failed": "recovered",
+    "lag": "level again",
+    "stale": "fresh again",
+    "different": "equal again",
+    "unverified": "found equal to its source again",
+}
 _BUG: Final = "An error that Frazil does not expect."
 _MORE: Final = {
     "check": "frazil check",
@@ -147,10 +154,11 @@ def _line(one: News, parts: str) -> str:
             size = None if verdict.size_bytes is None else f"{verdict.size_bytes / 1e6:,.0f} MB"
             age = None if verdict.seconds is None else f"{verdict.seconds:,.0f} s"
             return f"{parts} is behind by {' and '.join(one for one in (size, age) if one)}"
-        case "stale":
-            return f"{parts} is stale by {', '.join(one.causes)}"
+        case "unverified":
+            return f"{parts} was not found equal to its source for twice as long as verify says"
         case _:
-            return f"{parts} differs: {', '.join(one.causes)}"
+            says = "is stale by" if one.event == "stale" else "differs:"
+            return f"{parts} {says} {', '.join(one.causes)}"
 
 
 def _parts(names: Sequence[str]) -> str:
@@ -225,6 +233,19 @@ def of_findings(findings: Iterable[Finding]) -> Iterator[PartVerdict]:
     """Yield the verdicts of proofs, table by table; undecided proofs are left out."""
     proven = [(one.source_table, one.code or one.law, not one.ok) for one in findings if one.ok is not None]
     yield from _by_table("different", proven)
+
+
+def of_comparisons(reports: Iterable[VerifyReport]) -> Iterator[PartVerdict]:
+    """Yield the verdicts of comparisons after a run, under the law of ``frazil check --source``."""
+    yield from _by_table("different", [(one.table, "SOURCE", not one.ok) for one in reports if one.ok is not None])
+
+
+def of_marks(pipeline: Pipeline, checks: Mapping[str, LastChecks]) -> Iterator[PartVerdict]:
+    """Yield of each table that was ever compared whether its last equal comparison is too long ago."""
+    for table in pipeline.tables:
+        known = checks.get(table.name)
+        if known is not None and known.verified is not None:
+            yield PartVerdict(event="unverified", part=table.name, causes=("verify",) if known.is_behind else ())
 
 
 def _by_table(event: Event, found: Sequence[tuple[str, str, object]]) -> Iterator[PartVerdict]:

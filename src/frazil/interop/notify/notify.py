@@ -18,7 +18,17 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from frazil.audit.run_files import files_places, write_file
 from frazil.errors import BusyError, FrazilError, FrazilWarning, SetupError, StorageError
-from frazil.interop.notify.message import News, NotifyMessage, PartVerdict, of_errors, of_freshness, of_lags, of_run
+from frazil.interop.notify.message import (
+    News,
+    NotifyMessage,
+    PartVerdict,
+    of_comparisons,
+    of_errors,
+    of_freshness,
+    of_lags,
+    of_marks,
+    of_run,
+)
 from frazil.interop.notify.send import NotifyError, send_message
 from frazil.runner.report import RunFailedError
 
@@ -26,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from frazil.runner.options import CaptureOptions, WatchOptions
-    from frazil.runner.report import RunReport
+    from frazil.runner.report import RunReport, VerifyReport
     from frazil.sources.capture import Landed
     from frazil.spec import Notify, Pipeline
     from frazil.spec.model.notify import Event
@@ -118,6 +128,19 @@ def _tell_run(pipeline: Pipeline, report: RunReport) -> None:
     names = {table.table for table in report.tables if table.outcome != "not started"}
     verdicts = [*of_run(report), *looked(pipeline, names)]
     report.warnings += tell(pipeline, "run", verdicts, run_id=report.run_id)
+    report.warnings += tell_verified(pipeline, report.verified)
+
+
+def tell_verified(pipeline: Pipeline, reports: Sequence[VerifyReport]) -> list[str]:
+    """Send what comparisons with sources found, as ``frazil check --source`` does, see :func:`tell`.
+
+    Cost: nothing without ``verify``; else reads two small files.
+    """
+    if pipeline.verify is None or not pipeline.notify:
+        return []
+    from frazil.serve.checks import last_checks  # noqa: PLC0415 - PyArrow comes with it
+
+    return tell(pipeline, "source", [*of_comparisons(reports), *of_marks(pipeline, last_checks(pipeline))])
 
 
 def looked(pipeline: Pipeline, names: Collection[str]) -> list[PartVerdict]:

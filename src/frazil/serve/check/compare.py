@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -16,7 +17,7 @@ from frazil.formats.records import safe_name
 from frazil.runner.past_runs import standing
 from frazil.serve.check.dump import bucket_of, comparison_form, digest_of, dump_rows, row_text_sql
 from frazil.serve.check.explain import FOREIGN, IN_FLIGHT, LOST, QUARANTINED, UNKNOWN, Explanation
-from frazil.serve.check.finding import Finding
+from frazil.serve.check.finding import Finding, Look
 from frazil.serve.check.marts import living_rows_sql
 from frazil.serve.layers import layers
 from frazil.serve.tables import tables, verify_data_files
@@ -54,7 +55,7 @@ class NothingToCompareError(DeclarationError):
 
 def compare(
     pipeline: Pipeline, listener: CheckListener, *, select: Sequence[str] = (), against: str | None = None
-) -> list[Finding]:
+) -> list[Look]:
     """Compare the living rows of each table with its source, or of one table with a dump.
 
     Both sides compute counts and sums of hashes in 4,096 buckets of keys. Buckets that differ are compared row by row,
@@ -69,7 +70,8 @@ def compare(
             Parquet), as a path or an address in an object store.
 
     Returns:
-        A finding for each table. ``ok`` is None if every difference is in flight, or if the table cannot be compared.
+        A look for each table. ``ok`` of its finding is None if every difference is in flight, or if the table cannot
+        be compared.
 
     Raises:
         NothingToCompareError: no selected table has a source to compare with, or several are selected for ``against``.
@@ -86,12 +88,12 @@ def compare(
     located = tables(pipeline)
     if not located:
         raise NoLakeError(pipeline.lake.warehouse)
-    findings = []
+    looks = []
     for table in chosen:
-        finding = _finding(pipeline, table, located, against, listener)
-        listener.found(finding)
-        findings.append(finding)
-    return findings
+        look = _look(pipeline, table, located, against, listener)
+        listener.found(look.finding)
+        looks.append(look)
+    return looks
 
 
 def _verify(chosen: Sequence[Table], against: str | None) -> None:
@@ -100,7 +102,7 @@ def _verify(chosen: Sequence[Table], against: str | None) -> None:
             f"a dump is of one table, and {counted(len(chosen), 'table is', 'tables are')} selected",
             hint="name it: frazil check --against DUMP --select TABLE",
         )
-    if against is None and not any(map(_can_open, chosen)):
+    if against is None and not any(map(can_compare, chosen)):
         kinds = " and ".join(dict.fromkeys(table.source.kind for table in chosen))
         raise NothingToCompareError(
             _KIND.format(kinds), hint="compare with a dump of the table: frazil check --against DUMP --select TABLE"
@@ -128,12 +130,13 @@ def not_compared(pipeline: Pipeline, *, select: Sequence[str] = ()) -> list[Find
         for one in failures.get(table.name, ()):
             why = f"behind its source, because its newest run failed ([{one.code}] {one.message})"
             found.append(told(table=one.name, detail=why, hint=one.hint or "frazil run"))
-        way = f"frazil check {'--source' if _can_open(table) else '--against DUMP'} --select {table.name}"
+        way = f"frazil check {'--source' if can_compare(table) else '--against DUMP'} --select {table.name}"
         found.append(told(table=table.name, detail="compared with its files, not with its source", hint=way))
     return found
 
 
-def _can_open(table: Table) -> bool:
+def can_compare(table: Table) -> bool:
+    """Return whether a table has rows at its source, and not changes only."""
     return rows_at_source(table) is not None
 
 
@@ -147,13 +150,14 @@ def _opened(pipeline: Pipeline, table: Table, against: str | None) -> Iterator[S
             yield rows
 
 
-def _finding(
-    pipeline: Pipeline, table: Table, located: Located, against: str | None, listener: CheckListener
-) -> Finding:
-    def untold(why: str, hint: str | None = None) -> Finding:
-        return Finding(source_table=table.name, law=_LAW, table=table.name, ok=None, detail=why, hint=hint)
+def _look(pipeline: Pipeline, table: Table, located: Located, against: str | None, listener: CheckListener) -> Look:
+    began_at = dt.datetime.now(dt.UTC)
 
-    if against is None and not _can_open(table):
+    def untold(why: str, hint: str | None = None) -> Look:
+        finding = Finding(source_table=table.name, law=_LAW, table=table.name, ok=None, detail=why, hint=hint)
+        return Look(finding=finding, began_at=began_at)
+
+    if against is None and not can_compare(table):
         return untold(_KIND.format(table.source.kind), f"frazil check --against DUMP --select {table.name}")
     here = layers(pipeline, table, located)
     pairs = [pair for pair in here.marts if pair[1].exists and pair[1].snapshot.batch]
@@ -167,8 +171,10 @@ def _finding(
     listener.began(table.name, f"{pair[1].name}: compare with the source")
     with translated(pipeline), connect(located, SETTINGS) as duck, _opened(pipeline, table, against) as rows:
         comparison = Comparison(pipeline, here, pair, rows, duck)
-        found = comparison.finding(lambda how_far: listener.progressed(table.name, how_far))
-        return comparison.undecided_if_awaiting(found) if against is None else found
+        found, differing = comparison.finding(lambda how_far: listener.progressed(table.name, how_far))
+        if against is None and (waits := comparison.awaiting(found)) is not None:
+            found, differing = waits, None
+        return Look(finding=found, began_at=began_at, source=rows.name, differing=differing)
 
 
 class Comparison:
@@ -196,12 +202,12 @@ class Comparison:
         plain = {column.name for column in here.contract.columns if column.expr is None} - treated
         return {name: held[name] for name in here.columns_in(self._pair[1]) if name in plain and name.lower() in there}
 
-    def finding(self, progressed: Callable[[str], None]) -> Finding:
-        """Compare both sides, and return the finding."""
+    def finding(self, progressed: Callable[[str], None]) -> tuple[Finding, frozenset[str] | None]:
+        """Compare both sides; return the finding and the buckets that differ, None if nothing was compared."""
         here = self._here
         if missing := [key for key in here.table.keys if key not in {column.name for column in self._keys}]:
             why = f"key {missing[0]} is made by an expression, has pii, or another type than at {self._rows.name}"
-            return self._found(f"its rows cannot be identified at the source: {why}")
+            return self._found(f"its rows cannot be identified at the source: {why}"), None
         progressed("count and hash at the source")
         theirs = self._rows.sums(self._keys, self._columns)
         progressed("count and hash here")
@@ -211,18 +217,18 @@ class Comparison:
         compared = f"{counted(rows_here, 'row')} here, {rows_there:,} in {self._rows.name}{self._left_out()}"
         if not buckets:
             same = "the compared columns are equal" if "; not compared: " in compared else "all are the same"
-            return self._found(f"{compared}; {same}", ok=True)
+            return self._found(f"{compared}; {same}", ok=True), frozenset()
         progressed(f"look into {counted(len(buckets), 'bucket')} that differ")
         explanation = Explanation(self._pipeline, here, self._pair, self._rows, self._duck)
         explanation.load(self._keys, self._columns, buckets)
         counts = explanation.explain(progressed)
         if not counts:  # no row differs any more: the source has changed its answer
-            return self._found(f"{compared}; the source answers differently each time")
+            return self._found(f"{compared}; the source answers differently each time"), frozenset(buckets)
         said = ", ".join(f"{count:,} {why}" for why, count in counts.items())
         keys = counted(sum(counts.values()), "key differs", "keys differ")
         ok = None if counts.keys() <= {IN_FLIGHT, UNKNOWN} else False
         finding = self._found(f"{compared}; {keys}: {said}", ok=ok, hint=_hint(counts, self._pipeline, here.table))
-        return replace(finding, differences=explanation.differences())
+        return replace(finding, differences=explanation.differences()), frozenset(buckets)
 
     def _found(self, detail: str, *, ok: bool | None = None, hint: str | None = None) -> Finding:
         name = self._here.table.name
@@ -236,18 +242,18 @@ class Comparison:
         ).fetchall()
         return {bucket: (count, int(total)) for bucket, count, total in found}
 
-    def undecided_if_awaiting(self, found: Finding) -> Finding:
+    def awaiting(self, found: Finding) -> Finding | None:
         """Return a finding of equal rows as undecided, if a table of all columns lacks one with values at its source.
 
         Such a column is new or renamed, and its values are not compared. Cost: one scan of these columns.
         """
         table, contract = self._here.table, self._here.contract
         if not found.ok or is_closed(table) or on_new_column(table) != "evolve":
-            return found
+            return None
         known = {name.lower() for name in (*self._pair[1].snapshot.columns, *(name for name, _ in contract.fields))}
         awaited = sorted(name for name in self._rows.columns if safe_name(name).lower() not in known)
         if not awaited or not self._have_values(awaited):
-            return found
+            return None
         they = f"{', '.join(awaited)} {'has' if len(awaited) == 1 else 'have'}"
         hint = f"frazil run; if that does not bring it, {way_to_lost_rows(self._pipeline, table)}"
         return replace(found, ok=None, detail=f"{found.detail}; {they} not come here yet", hint=hint)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     import duckdb
 
@@ -55,6 +56,23 @@ class Finding:
     code: str | None = None
     hint: str | None = None
     differences: tuple[Difference, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """A comparison of a mart with its source.
+
+    Attributes:
+        finding: its result.
+        began_at: time before the source was read, in UTC.
+        source: table and moment at the source, for people; empty if it was not read.
+        differing: buckets of keys in which rows differ; None if not all rows were compared.
+    """
+
+    finding: Finding
+    began_at: datetime
+    source: str = ""
+    differing: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

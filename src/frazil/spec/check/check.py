@@ -16,6 +16,7 @@ from frazil.spec.load.problem import Problem, suggestion
 from frazil.spec.model.notify import notify_problems
 from frazil.spec.model.pipeline import JdbcCatalog, ServiceCatalog
 from frazil.spec.model.stores import store_problems
+from frazil.spec.model.verify import verify_problems
 from frazil.spec.pii import pii_problems
 from frazil.spec.secrets import broken_reference, has_secret, is_reference, is_secret_name
 from frazil.spec.sql.references import circle
@@ -54,7 +55,7 @@ def problems(pipeline: Pipeline) -> list[Problem]:
         for number, mart in enumerate(table.marts):
             found += mart_problems(table, mart, (*at, "marts", number))
     found += [*pii_problems(pipeline), *certificate_problems(pipeline), *notify_problems(pipeline.notify)]
-    found += [*reference_problems(pipeline), *_gold(pipeline)]
+    found += [*verify_problems(pipeline.verify), *reference_problems(pipeline), *_gold(pipeline)]
     return list(dict.fromkeys(found))
 
 

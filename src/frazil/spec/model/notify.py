@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from frazil.spec.load.problem import Path
 
-Event: TypeAlias = Literal["failed", "recovered", "quarantine", "lag", "stale", "different"]
+Event: TypeAlias = Literal["failed", "recovered", "quarantine", "lag", "stale", "different", "unverified"]
 """Kind of a message."""
 
 _HERE: Final = ("localhost", "127.0.0.1", "::1")

@@ -17,6 +17,7 @@ from frazil.spec.model.rule import Rule  # noqa: TC001 - pydantic reads it at ru
 from frazil.spec.model.source import SourceSpec  # noqa: TC001 - pydantic reads it at run time
 from frazil.spec.model.stores import Store  # noqa: TC001 - pydantic reads it at run time
 from frazil.spec.model.types import BeyondMicroseconds  # noqa: TC001 - pydantic reads it at run time
+from frazil.spec.model.verify import Verify  # noqa: TC001 - pydantic reads it at run time
 
 CATALOG = "lake"
 """Spark's name of the catalog. A JDBC catalog stores it, so all engines use this constant."""
@@ -206,6 +207,9 @@ class Pipeline(Spec):
     )
     notify: tuple[Notify, ...] = Field(
         default=(), description="Receivers of messages about failures, lag, quarantine and differences."
+    )
+    verify: Verify | None = Field(
+        default=None, description="Runs compare tables with their sources. Left out: only frazil check --source does."
     )
 
     _folder: Path = PrivateAttr(default_factory=Path.cwd)
