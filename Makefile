@@ -57,9 +57,11 @@ check: .venv/.packages ## Formatting, lint, plain English and types, as CI sees 
 	$(BIN)/python scripts/check_prose.py
 	$(BIN)/mypy
 
-docs: .venv-docs/.packages ## Build the site of the documentation into build/docs; a warning fails
+docs: .venv-docs/.packages ## Build the site of the documentation into build/docs, and its package into dist; a warning fails
+	@rm -rf build/docs
 	.venv-docs/bin/python -m sphinx -q -a -W --keep-going -b html -d build/docs-cache docs build/docs
-	@echo 'docs: open build/docs/index.html'
+	@$(UV) build --quiet --wheel --out-dir dist docs/package
+	@echo 'docs: open build/docs/index.html, or install dist/frazil_docs-*.whl for the docs in frazil ui'
 
 fix: .venv/.packages ## Format, and fix what ruff can fix
 	$(BIN)/ruff format

@@ -111,10 +111,15 @@ def test_a_command_waits_for_no_other_command() -> None:
 
 @pytest.mark.parametrize(
     "file",
-    ["integrations/airflow/pyproject.toml", "integrations/dbt/dbt_project.yml", "integrations/aws/glue_job.json"],
+    [
+        "pyproject.toml",
+        "integrations/airflow/pyproject.toml",
+        "integrations/dbt/dbt_project.yml",
+        "integrations/aws/glue_job.json",
+    ],
 )
-def test_the_integrations_have_the_version_of_the_package(file: str) -> None:
+def test_what_names_the_version_names_that_of_the_package(file: str) -> None:
     text = (Path(__file__).parents[1] / file).read_text(encoding="utf-8")
 
-    found = re.findall(r"^version(?: = |: )\"?([\d.]+)|frazil-([\d.]+)-py3", text, re.MULTILINE)
+    found = re.findall(r"^version(?: = |: )\"?([\d.]+)|frazil-([\d.]+)-py3|frazil-docs==([\d.]+)", text, re.MULTILINE)
     assert {"".join(one) for one in found} == {frazil.__version__}

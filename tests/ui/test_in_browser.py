@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +18,6 @@ from frazil.ui.server import page_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
     from typing import Literal
 
     from playwright.sync_api import Browser, Page
@@ -27,6 +27,7 @@ pytestmark = [
     pytest.mark.server,
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: `make .venv/.browser` installs it"),
 ]
+SITE: Final = Path(__file__).parents[2] / "build" / "docs"
 PATHS: Final = (
     "/",
     "/?q=nosuch",
@@ -60,9 +61,9 @@ def browser() -> Iterator[Browser]:
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[str]:
+def served(folder: Path, docs: Path | None = None) -> Iterator[str]:
     """Serve the page of a project; yield the link that opens it."""
-    server = page_server(folder)
+    server = page_server(folder, docs=docs)
     thread = Thread(target=server.serve)
     thread.start()
     try:
@@ -126,6 +127,29 @@ def test_a_project_without_a_lake_has_sound_pages(browser: Browser, tmp_path: Pa
             assert (path, Axe().run(page).response["violations"]) == (path, [])
 
         assert [text for text in wrong if "Failed to load resource" not in text] == []
+
+
+@pytest.mark.skipif(not SITE.is_dir(), reason="no site of the documentation: `make docs` builds it")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_docs_work_under_the_policy_of_the_server(
+    scheme: Literal["light", "dark"], browser: Browser, tmp_path: Path
+) -> None:
+    """The search finds pages, the theme switches, and nothing is refused or asked elsewhere."""
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "frazil.yml").write_text(DECLARATION, encoding="utf-8")
+    with served(tmp_path, SITE) as link, opened(browser, link, scheme) as (page, wrong):
+        page.click("text=Docs")
+        for name in ("index", "errors", "commands", "api", "first-postgresql", "benchmarks"):
+            page.goto(f"{link.partition('/?')[0]}/docs/{name}.html")
+        before = page.evaluate("() => document.body.dataset.theme")
+        page.locator("button.theme-toggle >> visible=true").first.click()
+        assert page.evaluate("() => document.body.dataset.theme") != before
+        page.fill("input[name=q] >> visible=true", "tombstone")
+        page.keyboard.press("Enter")
+        page.locator("#search-results li a").first.click()
+
+        assert "tombstone" in page.content().lower()
+        assert wrong == []
 
 
 def test_from_the_first_page_to_the_story_of_a_key_by_keyboard(browser: Browser, project: Path) -> None:

@@ -30,7 +30,7 @@ from frazil.catalog.trouble import translate_error
 from frazil.errors import DeclarationError, FrazilError, StorageError
 from frazil.spec.amount import sized
 from frazil.ui import text
-from frazil.ui.guard import Guard
+from frazil.ui.guard import DOCS, Guard
 from frazil.ui.pages.lake import OVERVIEW, PLAN, PROOFS
 from frazil.ui.pages.rows import KEY, QUARANTINE, SQL
 from frazil.ui.pages.runs import RUN, RUNS
@@ -94,20 +94,29 @@ class Project:
         return self._read[1]
 
 
-def create_app(declaration: Declaration, access: Access, *, clock: Callable[[], dt.datetime] | None = None) -> Guard:
+def create_app(
+    declaration: Declaration,
+    access: Access,
+    *,
+    clock: Callable[[], dt.datetime] | None = None,
+    docs: Path | None = None,
+) -> Guard:
     """Return the application that shows the lake of a declaration.
 
     Args:
         declaration: a pipeline, or the path of its declaration, which is read again when it changes.
         access: who may ask.
         clock: returns the time for ages such as "3 h ago"; None for this machine's clock.
+        docs: folder of the documentation's site; None if it is not installed.
     """
     project = Project(declaration)
     templates = _environment(clock or (lambda: dt.datetime.now(dt.UTC)))
+    templates.globals["docs"] = DOCS if docs else None
     app = Starlette(
         routes=[
             *(Route(page.path, _answer(page, project, templates)) for page in PAGES),
             Mount("/static", StaticFiles(directory=_STATIC)),
+            *([Mount(DOCS.rstrip("/"), StaticFiles(directory=docs, html=True))] if docs else []),
         ],
         middleware=[Middleware(GZipMiddleware, minimum_size=1_000)],
         exception_handlers={HTTPException: _missing(project, templates)},

@@ -30,6 +30,14 @@ HEADERS: Final = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 """Headers of every answer."""
+DOCS: Final = "/docs/"
+"""Where the documentation is."""
+DOCS_POLICY: Final = (
+    HEADERS["Content-Security-Policy"]
+    .partition("; require-trusted-types-for")[0]
+    .replace("img-src 'self'", "img-src 'self' data:")
+)
+"""The policy of the documentation: its search writes HTML, its style sheet contains images. Inline code is refused."""
 _READING: Final = {"GET", "HEAD"}
 _NO_COOKIE: Final = (
     "This page needs the link that frazil ui printed in its terminal. "
@@ -104,6 +112,8 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers[name] = value
+                if scope["path"].startswith(DOCS):
+                    headers["Content-Security-Policy"] = DOCS_POLICY
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 

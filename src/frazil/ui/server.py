@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -60,6 +61,7 @@ def page_server(
     host: str = "127.0.0.1",
     port: int = 0,
     allow_writes: bool = False,
+    docs: Path | None = None,
     renewed: Callable[[str], object] = lambda _: None,
 ) -> PageServer:
     """Return a server of the page of a lake, which listens but does not answer yet.
@@ -69,6 +71,7 @@ def page_server(
         host: address to listen on.
         port: port to listen on; 0 for a free one.
         allow_writes: whether pages may change something.
+        docs: folder of the documentation's site, from :func:`docs_folder`.
         renewed: receives a new link each time one was used.
 
     Raises:
@@ -96,8 +99,18 @@ def page_server(
         renewed=lambda token: renewed(f"{address}?token={token}"),
     )
     settings: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False, "lifespan": "off"}
-    config = uvicorn.Config(create_app(declaration, access), timeout_graceful_shutdown=2, **settings)
+    app = create_app(declaration, access, docs=docs)
+    config = uvicorn.Config(app, timeout_graceful_shutdown=2, **settings)
     return PageServer(access=access, server=_Server(config), listening=listening, address=address)
+
+
+def docs_folder() -> Path | None:
+    """Return the folder of the documentation's site; None without the package ``frazil-docs``."""
+    try:
+        from frazil_docs import SITE  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError:
+        return None
+    return Path(SITE)
 
 
 class _Server(uvicorn.Server):

@@ -30,12 +30,13 @@ def ui(
 ) -> None:
     """Show the lake in a browser, until Ctrl-C or SIGTERM: tables, keys, SQL, quarantine.
 
-    The page is on this machine only. It starts no JVM and asks no other machine.
+    The page is on this machine only. It starts no JVM and asks no other machine. With the
+    extra docs, it also has the documentation.
     """
     with error_exit(as_json=as_json, verbose=verbose):
         pipeline = api.load(path)  # a wrong declaration ends the command
         try:
-            from frazil.ui.server import page_server  # noqa: PLC0415 - an extra
+            from frazil.ui.server import docs_folder, page_server  # noqa: PLC0415 - an extra
         except ModuleNotFoundError as error:
             raise PageClientError(f"{error.name}") from None
         page = page_server(
@@ -43,6 +44,7 @@ def ui(
             host=host,
             port=port,
             allow_writes=allow_writes,
+            docs=docs_folder(),
             renewed=lambda link: err.print(f"for another browser: {link}", style="dim", markup=False),
         )
         if as_json:
