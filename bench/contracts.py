@@ -1,8 +1,8 @@
 """CPU cost of rules and of bad records: ``python -m bench.contracts [rows]``.
 
-Lakes of equal tables take equal batches in turn: one without rules, one with ten rules that each record keeps by
-itself, one with ten rules, three of them for the whole mart. Then one takes a million clean changes, and another one
-the same changes with 1 % bad records.
+Three lakes with the same tables load the same batches in turn. The first has no rules, the second ten rules on single
+records. The third has ten rules too, three of them on whole marts. Then one lake loads a million clean changes, and
+another one the same changes with 1 % bad records.
 """
 
 from __future__ import annotations
