@@ -11,10 +11,11 @@ from frazil import api
 from frazil.duck.database import connect
 from frazil.erase.report import OccurrencesLeftError
 from frazil.failpoints import FAILPOINTS
+from frazil.iceberg.metadata import metadata_of
 from frazil.iceberg.time_travel import tags_of
 from frazil.runner.maintain import maintain
 from frazil.serve.cuts import FoldedPointError
-from frazil.serve.tables import metadata_of, tables
+from frazil.serve.tables import tables
 from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:

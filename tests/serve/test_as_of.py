@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from frazil.iceberg.metadata import metadata_of
 from frazil.iceberg.time_travel import NotYetThereError, PointError, head_log, utc_text
 from frazil.serve.query.query import query
-from frazil.serve.tables import metadata_of, tables
+from frazil.serve.tables import tables
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -36,7 +36,7 @@ from frazil.catalog.catalogs import NoLakeError, catalog_reader
 from frazil.catalog.conf import lake_address
 from frazil.errors import FrazilError, FrazilWarning
 from frazil.failpoints import failpoint
-from frazil.iceberg.snapshot import BOOKMARK, RUN_ID
+from frazil.iceberg.snapshot import RUN_ID
 from frazil.spec.secrets import resolve
 from frazil.spec.tables import lake_tables
 
@@ -167,7 +167,7 @@ class Certifying:
             "snapshot": now.snapshot,
             "before": certified,
             "rows": now.rows,
-            "batch": _batch(now),
+            "batch": now.batch,
             "columns": dict(now.columns),
             "metadata": file_hashes(now, above),
             "files": file_hashes(now, rows),
@@ -246,13 +246,6 @@ def _told(snapshot: Mapping[str, Any]) -> dict[str, Any]:
         "by": summary.get("engine-name", ""),
         "at_ms": snapshot.get("timestamp-ms"),
     }
-
-
-def _batch(table: TableHistory) -> int:
-    at: Mapping[str, Any] | None = table.newest
-    while at and BOOKMARK not in at.get("summary", {}):
-        at = table.snapshots.get(at.get("parent-snapshot-id", 0))
-    return int(json.loads(at["summary"][BOOKMARK]).get("batch", 0)) if at else 0
 
 
 def _at(table: TableHistory, snapshot: int) -> TableHistory:

@@ -24,8 +24,15 @@ from frazil.duck.database import cursor
 from frazil.duck.sql import identifier, scan
 from frazil.host import usable_cores
 from frazil.iceberg.damage import local_path
-from frazil.iceberg.metadata import entries, read_metadata, same_store, unreadable
-from frazil.iceberg.snapshot import spark_columns
+from frazil.iceberg.metadata import live_files, manifests, metadata_of, same_store, unreadable
+from frazil.iceberg.snapshot import (
+    ancestors,
+    batch_at,
+    current_columns,
+    known_snapshots,
+    main_snapshot,
+    spark_columns,
+)
 from frazil.storage.files import sha256_of
 
 if TYPE_CHECKING:
@@ -163,9 +170,6 @@ def _value_text(name: str, kind: str) -> str:
     return f"strlen({text}), ':', {text}"
 
 
-_DELETED: Final = 2
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableHistory:
     """A table's snapshots, seen from its newest one or an older one.
@@ -187,13 +191,17 @@ class TableHistory:
     def since(self, older: int | None) -> list[Mapping[str, Any]] | None:
         """Return the snapshots after an older one, oldest first; None if the older one is not a known ancestor."""
         found: list[Mapping[str, Any]] = []
-        at = self.snapshot
-        while at is not None and at != older:
-            if at not in self.snapshots:
-                return None  # an ancestor has expired, so the snapshots in between are unknown
-            found.append(self.snapshots[at])
-            at = self.snapshots[at].get("parent-snapshot-id")
-        return found[::-1] if at == older else None
+        for one in ancestors(self.snapshot, self.snapshots.get):
+            if one["snapshot-id"] == older:
+                break
+            found.append(one)
+        before = found[-1].get("parent-snapshot-id") if found else self.snapshot
+        return found[::-1] if before == older else None
+
+    @property
+    def batch(self) -> int:
+        """The newest batch of bronze that the table holds; 0 if it holds none."""
+        return batch_at(self.snapshot, self.snapshots.get)
 
     @property
     def newest(self) -> Mapping[str, Any]:
@@ -220,15 +228,11 @@ def read_table_history(location: str) -> TableHistory:
         NotOnThisMachineError, ObjectStoreError: it cannot be reached.
     """
     try:
-        metadata = read_metadata(location)
-        schemas = {schema["schema-id"]: schema["fields"] for schema in metadata.get("schemas", ())}
-        snapshots = {one["snapshot-id"]: one for one in metadata.get("snapshots", ())}
-        head = metadata.get("refs", {}).get("main", {}).get("snapshot-id", metadata.get("current-snapshot-id"))
-        columns = spark_columns(schemas.get(metadata.get("current-schema-id"), ()))
+        metadata = metadata_of(location)
+        snapshots, head = known_snapshots(metadata), main_snapshot(metadata)
+        columns = spark_columns(current_columns(metadata))
         folder = f"{metadata['location']}"
-    except FileNotFoundError as error:
-        raise unreadable(location, "no such file") from error
-    except (OSError, ValueError, LookupError) as error:
+    except (ValueError, LookupError) as error:
         raise unreadable(location, f"{error}") from error
     known = head if head in snapshots else None
     return TableHistory(location=location, snapshot=known, snapshots=snapshots, columns=columns, folder=folder)
@@ -247,14 +251,14 @@ def snapshot_files(table: TableHistory, new: Collection[int] | None = None) -> t
     if listed is None:
         return [], []
     above, rows = [listed], []
-    for manifest in entries(same_store(table.location, listed), "manifest_path"):
+    for manifest in manifests(same_store(table.location, listed)):
         added_by = manifest.get("added_snapshot_id")
         if new is not None and added_by not in new:
             continue
         above.append(manifest["manifest_path"])
-        for entry in entries(same_store(table.location, manifest["manifest_path"]), "data_file"):
+        for entry in live_files(same_store(table.location, manifest["manifest_path"])):
             by = added_by if entry.get("snapshot_id") is None else entry["snapshot_id"]
-            if entry["status"] != _DELETED and (new is None or by in new):
+            if new is None or by in new:
                 rows.append(entry["data_file"]["file_path"])
     return above, rows
 

@@ -17,9 +17,9 @@ from frazil.catalog.warehouse import verify_catalog
 from frazil.duck.sql import duck_literal, scan
 from frazil.errors import SetupError
 from frazil.host import spill_folder
-from frazil.iceberg.damage import DamagedTableError, folder_addresses
+from frazil.iceberg.damage import folder_addresses
 from frazil.iceberg.files import damage_of
-from frazil.iceberg.metadata import read_metadata
+from frazil.iceberg.metadata import metadata_of
 from frazil.iceberg.snapshot import metadata_snapshot
 from frazil.spec.tables import source_tables
 from frazil.storage.object_store import StoreAddress
@@ -207,10 +207,7 @@ def taken_files(pipeline: Pipeline, names: Collection[str]) -> dict[str, list[st
 
 def _paths(bronze: str) -> list[str]:
     """Return the files in the ledger of a table; ``bronze`` is the address of its metadata file."""
-    try:
-        metadata = read_metadata(bronze)
-    except (OSError, ValueError) as error:
-        raise DamagedTableError(bronze, "cannot be read") from error
+    metadata = metadata_of(bronze)
     if metadata_snapshot(metadata).manifest_list is None:
         return []
     # DuckDB's reader must not meet a damaged manifest: it ends the process.

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import StorageError
 from frazil.iceberg.damage import DamagedTableError, local_path
-from frazil.iceberg.metadata import entries, read_file
-from frazil.iceberg.snapshot import RUN_BRANCH, metadata_snapshot
+from frazil.iceberg.metadata import live_files, manifests, read_file
+from frazil.iceberg.snapshot import RUN_BRANCH, ancestors, known_snapshots, metadata_snapshot
 from frazil.storage.object_store import StoreAddress
 
 if TYPE_CHECKING:
@@ -80,10 +80,6 @@ def _syncfs() -> Any | None:
     return getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
 
 
-_GONE: Final = 2
-"""Status of a manifest entry for a removed file."""
-
-
 def damage_of(metadata: Mapping[str, Any]) -> DamagedTableError | None:
     """Return the first missing or truncated file of a table's newest snapshot; None if the snapshot is complete.
 
@@ -99,9 +95,8 @@ def damage_of(metadata: Mapping[str, Any]) -> DamagedTableError | None:
         return None
     try:
         for manifest in _manifests(at.manifest_list):
-            for entry in entries(manifest["manifest_path"], "data_file"):
-                if entry["status"] != _GONE:
-                    _require(entry["data_file"]["file_path"], entry["data_file"]["file_size_in_bytes"])
+            for entry in live_files(manifest["manifest_path"]):
+                _require(entry["data_file"]["file_path"], entry["data_file"]["file_size_in_bytes"])
         for statistics in metadata.get("statistics", ()):
             if statistics["snapshot-id"] == at.snapshot_id:
                 _require(statistics["statistics-path"], statistics["file-size-in-bytes"])
@@ -121,13 +116,12 @@ def torn_snapshots(metadata: Mapping[str, Any]) -> list[int]:
 
     Cost: reads the manifest list of each unpublished snapshot, and the sizes of its manifests.
     """
-    snapshots = {one["snapshot-id"]: one for one in metadata.get("snapshots", ())}
-    published = set[int]()
+    snapshots, published = known_snapshots(metadata), set[int]()
     for name, ref in metadata.get("refs", {}).items():
-        at = None if name.startswith(RUN_BRANCH) else snapshots.get(ref["snapshot-id"])
-        while at is not None and at["snapshot-id"] not in published:
+        for at in () if name.startswith(RUN_BRANCH) else ancestors(ref["snapshot-id"], snapshots.get):
+            if at["snapshot-id"] in published:
+                break
             published.add(at["snapshot-id"])
-            at = snapshots.get(at.get("parent-snapshot-id"))
     return [number for number, one in snapshots.items() if number not in published and _is_torn(one)]
 
 
@@ -144,7 +138,7 @@ def _is_torn(snapshot: Mapping[str, Any]) -> bool:
 
 def _manifests(location: str) -> Iterator[dict[str, Any]]:
     """Yield the entries of a manifest list, after checking the size of each manifest."""
-    for manifest in entries(location, "manifest_path"):
+    for manifest in manifests(location):
         _require(manifest["manifest_path"], manifest["manifest_length"])
         yield manifest
 

@@ -6,12 +6,13 @@ import gzip
 import json
 import zlib
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import fastavro
 
 from frazil.errors import StorageError
 from frazil.iceberg.damage import DamagedTableError, local_path
+from frazil.iceberg.snapshot import ancestors, known_snapshots
 from frazil.spec.model.stores import is_store
 from frazil.storage.files import storage_of
 from frazil.storage.object_store import StoreAddress
@@ -56,6 +57,22 @@ def read_metadata(location: str) -> dict[str, Any]:
     return found
 
 
+def metadata_of(location: str) -> Mapping[str, Any]:
+    """Read a table's metadata file, in Iceberg's JSON form.
+
+    Raises:
+        NotOnThisMachineError: no client for the address is installed.
+        ObjectStoreError: the object store refuses the request, or does not answer.
+        DamagedTableError: the file is missing or damaged.
+    """
+    try:
+        return read_metadata(location)
+    except FileNotFoundError as error:
+        raise DamagedTableError(location, "is missing") from error
+    except (OSError, ValueError) as error:
+        raise DamagedTableError(location, "cannot be read") from error
+
+
 def read_file(location: str) -> bytes:
     """Return the bytes of a metadata file, by its address or path.
 
@@ -71,19 +88,40 @@ def read_file(location: str) -> bytes:
         return file.read()
 
 
-def entries(location: str, has: str, read: Callable[[str], bytes] = read_file) -> Iterator[dict[str, Any]]:
-    """Yield the entries of a manifest list or a manifest.
+_REMOVED: Final = 2
+"""Status of a manifest's entry for a file that the table no longer has."""
+
+
+def manifests(manifest_list: str, read: Callable[[str], bytes] = read_file) -> Iterator[dict[str, Any]]:
+    """Yield the entries of a manifest list, one for each manifest.
 
     Args:
-        location: address of the Avro file.
-        has: a field that each entry must have.
+        manifest_list: its address.
         read: returns the bytes of a file.
 
     Raises:
-        DamagedTableError: the file is missing, cannot be read, or has an entry without the field ``has``.
+        DamagedTableError: the file is missing, cannot be read, or has an entry without an address.
         NotOnThisMachineError: Frazil has no client for its address.
         ObjectStoreError: an object store refuses the request, or does not answer.
     """
+    return _entries(manifest_list, "manifest_path", read)
+
+
+def live_files(manifest: str, read: Callable[[str], bytes] = read_file) -> Iterator[dict[str, Any]]:
+    """Yield the entries of a manifest, one for each data or delete file that the table still has.
+
+    Args:
+        manifest: its address.
+        read: returns the bytes of a file.
+
+    Raises:
+        As :func:`manifests`.
+    """
+    return (entry for entry in _entries(manifest, "data_file", read) if entry["status"] != _REMOVED)
+
+
+def _entries(location: str, has: str, read: Callable[[str], bytes]) -> Iterator[dict[str, Any]]:
+    """Yield the entries of an Avro file; each must have the field ``has``."""
     try:
         found: list[Any] = list(fastavro.reader(BytesIO(read(location))))
     except StorageError:
@@ -122,7 +160,7 @@ def expirable(metadata: Mapping[str, Any], *, older_than_ms: int, retain_last: i
         older_than_ms: only snapshots from before this time may expire.
         retain_last: number of newest snapshots that each branch keeps at any age.
     """
-    snapshots = {snapshot["snapshot-id"]: snapshot for snapshot in metadata.get("snapshots", ())}
+    snapshots = known_snapshots(metadata)
     kept: set[int] = set()
     for ref in metadata.get("refs", {}).values():
         if ref.get("type") == "tag":
@@ -131,7 +169,7 @@ def expirable(metadata: Mapping[str, Any], *, older_than_ms: int, retain_last: i
         least = ref.get("min-snapshots-to-keep", retain_last)
         age_ms = ref.get("max-snapshot-age-ms")
         since = older_than_ms if age_ms is None else metadata["last-updated-ms"] - age_ms
-        for number, snapshot in enumerate(_ancestors(snapshots, ref["snapshot-id"])):
+        for number, snapshot in enumerate(ancestors(ref["snapshot-id"], snapshots.get)):
             if number >= least and snapshot["timestamp-ms"] < since and number:
                 break
             kept.add(snapshot["snapshot-id"])
@@ -140,11 +178,3 @@ def expirable(metadata: Mapping[str, Any], *, older_than_ms: int, retain_last: i
         for name, snapshot in snapshots.items()
         if name not in kept and snapshot["timestamp-ms"] < older_than_ms
     )
-
-
-def _ancestors(snapshots: Mapping[int, Mapping[str, Any]], newest: int) -> Iterator[Mapping[str, Any]]:
-    """Yield a snapshot and its ancestors, newest first, up to the first one that has expired."""
-    at = snapshots.get(newest)
-    while at is not None:
-        yield at
-        at = snapshots.get(at.get("parent-snapshot-id", -1))

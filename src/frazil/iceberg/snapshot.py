@@ -7,6 +7,7 @@ import json
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import HistoryChangedError, StorageError
@@ -14,7 +15,7 @@ from frazil.spec.amount import counted
 from frazil.steps import SparkRuns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import date
 
 
@@ -111,6 +112,46 @@ class TableSnapshot:
         return int(self.summary.get(f"total-{what}", 0))
 
 
+def known_snapshots(metadata: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
+    """Return the snapshots of a table by id, as Iceberg writes them to JSON."""
+    return {one["snapshot-id"]: one for one in metadata.get("snapshots", ())}
+
+
+def main_snapshot(metadata: Mapping[str, Any]) -> int | None:
+    """Return the id of the newest snapshot of ``main``; None without one."""
+    found: int | None = metadata.get("refs", {}).get("main", {}).get("snapshot-id", metadata.get("current-snapshot-id"))
+    return found
+
+
+def current_columns(metadata: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the fields of a table's current schema, in Iceberg's JSON."""
+    wanted = metadata.get("current-schema-id")
+    return next((schema["fields"] for schema in metadata.get("schemas", ()) if schema["schema-id"] == wanted), ())
+
+
+def ancestors(newest: int | None, snapshot: Callable[[int], Mapping[str, Any] | None]) -> Iterator[Mapping[str, Any]]:
+    """Yield a snapshot and its ancestors, newest first, up to the first one that has expired.
+
+    Args:
+        newest: id of the snapshot; None yields nothing.
+        snapshot: returns a snapshot by its id, as Iceberg writes it to JSON; None for an expired one.
+    """
+    while newest is not None and (at := snapshot(newest)) is not None:
+        yield at
+        newest = at.get("parent-snapshot-id")
+
+
+def batch_at(newest: int | None, snapshot: Callable[[int], Mapping[str, Any] | None]) -> int:
+    """Return the batch in the bookmark of a snapshot or its nearest ancestor; 0 if none has a bookmark.
+
+    Args:
+        newest: as for :func:`ancestors`.
+        snapshot: likewise.
+    """
+    texts = (at["summary"][BOOKMARK] for at in ancestors(newest, snapshot) if BOOKMARK in at.get("summary", {}))
+    return next((int(read_bookmark(text).get("batch", 0)) for text in texts), 0)
+
+
 def table_snapshot(
     table: TableSnapshot,
     newest: Mapping[str, Any],
@@ -129,12 +170,12 @@ def table_snapshot(
     Returns:
         ``table`` with the attributes of its snapshot.
     """
-    at: Mapping[str, Any] | None = newest
-    foreign = 0
-    while at is not None and BOOKMARK not in at.get("summary", {}):
-        foreign += _changes_rows(at.get("summary", {}))
-        parent = at.get("parent-snapshot-id")
-        at = None if parent is None else snapshot(parent)
+    foreign, at = 0, None
+    for one in chain([newest], ancestors(newest.get("parent-snapshot-id"), snapshot)):
+        if BOOKMARK in one.get("summary", {}):
+            at = one
+            break
+        foreign += _changes_rows(one.get("summary", {}))
     return replace(
         table,
         snapshot_id=newest["snapshot-id"],
@@ -163,13 +204,11 @@ def metadata_snapshot(
         location: address of the metadata file.
         snapshot: id of the snapshot to describe; None for the newest one of ``main``.
     """
-    snapshots = {snapshot["snapshot-id"]: snapshot for snapshot in metadata.get("snapshots", ())}
-    refs = metadata.get("refs", {})
-    newest = snapshot or refs.get("main", {}).get("snapshot-id", metadata.get("current-snapshot-id"))
+    snapshots, newest = known_snapshots(metadata), snapshot or main_snapshot(metadata)
     schemas = {schema["schema-id"]: schema["fields"] for schema in metadata.get("schemas", ())}
-    columns = schemas.get(metadata.get("current-schema-id"), ())
+    columns = current_columns(metadata)
     table = TableSnapshot(
-        branches=tuple(name for name in refs if name != "main"),
+        branches=tuple(name for name in metadata.get("refs", {}) if name != "main"),
         location=location,
         columns=spark_columns(columns),
         snapshots=len(snapshots),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,7 +9,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from frazil.errors import DeclarationError
-from frazil.iceberg.snapshot import BOOKMARK
+from frazil.iceberg.snapshot import BOOKMARK, batch_at, known_snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -137,7 +136,7 @@ def snapshot_at(table: str, metadata: Mapping[str, Any], point: Point) -> int:
         case "cut":
             return _at_cut(table, metadata, point)
         case "snapshot":
-            if any(snapshot["snapshot-id"] == int(point.text) for snapshot in metadata.get("snapshots", ())):
+            if int(point.text) in known_snapshots(metadata):
                 return int(point.text)
             raise PointError(f"{table} has no snapshot {point.text}", hint=_newest(table, metadata))
         case "batch":
@@ -151,26 +150,20 @@ def head_log(metadata: Mapping[str, Any]) -> list[tuple[datetime, int]]:
 
 def batch_of(metadata: Mapping[str, Any], snapshot_id: int) -> int:
     """Return the batch in the bookmark of a snapshot or its nearest ancestor; 0 if none has a bookmark."""
-    snapshots = {snapshot["snapshot-id"]: snapshot for snapshot in metadata.get("snapshots", ())}
-    at = snapshots.get(snapshot_id)
-    while at is not None:
-        if BOOKMARK in at.get("summary", {}):
-            return int(json.loads(at["summary"][BOOKMARK]).get("batch", 0))
-        at = snapshots.get(at.get("parent-snapshot-id"))
-    return 0
+    return batch_at(snapshot_id, known_snapshots(metadata).get)
 
 
 def _at_time(table: str, metadata: Mapping[str, Any], point: Point) -> int:
     moment, log = point.moment, head_log(metadata)
     if before := [snapshot for since, snapshot in log if since <= moment]:
         return before[-1]
-    known = {snapshot["snapshot-id"]: snapshot for snapshot in metadata.get("snapshots", ())}
+    known = known_snapshots(metadata)
     if not log:
         raise NotYetThereError(f"{table} has no snapshot", hint="frazil run writes it")
     since, first = log[0]
     hint = f"the earliest time is {utc_text(since)}"
     parent = known.get(first, {}).get("parent-snapshot-id")
-    started = known.get(parent)
+    started = None if parent is None else known.get(parent)
     if parent is not None and started is None:
         raise ExpiredPointError(f"{table}: the snapshots of {point} have expired", hint=f"{hint}; or name a cut")
     # A first batch commits an empty snapshot and then one with rows. Earlier snapshots with a bookmark mean a replaced
@@ -200,9 +193,9 @@ def _at_cut(table: str, metadata: Mapping[str, Any], point: Point) -> int:
 
 
 def _at_batch(table: str, metadata: Mapping[str, Any], batch: int) -> int:
-    known = {snapshot["snapshot-id"] for snapshot in metadata.get("snapshots", ())}
+    known = known_snapshots(metadata)
     heads = [snapshot for _, snapshot in head_log(metadata) if snapshot in known]
-    batches = {snapshot: batch_of(metadata, snapshot) for snapshot in heads}
+    batches = {snapshot: batch_at(snapshot, known.get) for snapshot in heads}
     if found := [snapshot for snapshot in heads if batches[snapshot] == batch]:
         return found[-1]
     there = ", ".join(map(str, sorted({*batches.values()} - {0})[-_SHOWN:]))

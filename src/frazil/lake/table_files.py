@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from frazil.host import usable_cores
 from frazil.iceberg.damage import local_path
 from frazil.iceberg.files import SMALL_BYTES, read_kept
-from frazil.iceberg.metadata import entries
+from frazil.iceberg.metadata import live_files, manifests
 from frazil.lake.file_writer import FIELD_ID, FILE_PATH, POS, arrow_type, nested_type
 from frazil.spark.gateway import java_class, java_table, schema_fields
 from frazil.steps import NeedsSpark
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from frazil.iceberg.snapshot import TableSnapshot
 
-_ROWS, _PLACES, _GONE = 0, 1, 2
-"""Iceberg's codes for the content of a file (data, position deletes), and the status of a removed file."""
+_ROWS, _PLACES = 0, 1
+"""Iceberg's codes for the content of a file: data, position deletes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,13 +224,11 @@ def table_files(
     if any("initial-default" in field for field in fields):
         return NeedsSpark("files")
     found: dict[int, dict[str, TableFile]] = {_ROWS: {}, _PLACES: {}}
-    for manifest in entries(address(at.manifest_list), "manifest_path", read_kept):
+    for manifest in manifests(address(at.manifest_list), read_kept):
         if (manifest.get("added_files_count"), manifest.get("existing_files_count")) == (0, 0):
             continue  # it only lists removed files
-        for entry in entries(address(manifest["manifest_path"]), "data_file", read_kept):
+        for entry in live_files(address(manifest["manifest_path"]), read_kept):
             file = entry["data_file"]
-            if entry["status"] == _GONE:
-                continue
             content = file.get("content", _ROWS)
             if content not in found or file["file_format"].upper() != "PARQUET":
                 return NeedsSpark("files")

@@ -12,6 +12,8 @@ from frazil.duck.database import connect
 from frazil.duck.sql import scan
 from frazil.errors import BusyError
 from frazil.gold import tables_of
+from frazil.iceberg.metadata import metadata_of
+from frazil.iceberg.snapshot import known_snapshots
 from frazil.iceberg.time_travel import (
     NotYetThereError,
     Point,
@@ -23,7 +25,7 @@ from frazil.iceberg.time_travel import (
     tags_of,
 )
 from frazil.serve.state import state
-from frazil.serve.tables import metadata_of, read_snapshot, tables, verify_manifests
+from frazil.serve.tables import read_snapshot, tables, verify_manifests
 from frazil.silver.baseline import baseline_of
 from frazil.sources.capture import LandsTogether
 from frazil.sources.kinds import captures_of
@@ -348,7 +350,7 @@ def _point_of(point: Point, table: str, known: Mapping[str, Mapping[str, Any]]) 
 
 
 def _has(metadata: Mapping[str, Any], point: Point) -> bool:
-    return any(snapshot["snapshot-id"] == int(point.text) for snapshot in metadata.get("snapshots", ()))
+    return int(point.text) in known_snapshots(metadata)
 
 
 def _move(made: LakeTable, metadata: Mapping[str, Any], point: Point) -> RollbackMove:

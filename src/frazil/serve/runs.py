@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from frazil.audit.run_files import run_files
 from frazil.errors import DeclarationError, StorageError
+from frazil.iceberg.metadata import metadata_of
 from frazil.iceberg.snapshot import BOOKMARK, RUN_ID
 from frazil.runner.past_runs import FACET, open_run_of, pipeline_of
-from frazil.serve.tables import metadata_of, tables
+from frazil.serve.tables import tables
 from frazil.spec.tables import lake_tables
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ object store a manifest is complete or missing, and DuckDB's own error says so.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from frazil.catalog.catalogs import Located, NoLakeError, catalog_reader
 from frazil.catalog.conf import lake_address
 from frazil.catalog.warehouse import verify_catalog
 from frazil.iceberg.damage import DamagedTableError, local_path
-from frazil.iceberg.metadata import NotOnThisMachineError, entries, read_metadata, same_store, unreadable
+from frazil.iceberg.metadata import NotOnThisMachineError, live_files, manifests, metadata_of, same_store, unreadable
 from frazil.iceberg.snapshot import TableSnapshot, metadata_snapshot
 from frazil.iceberg.time_travel import PointError, cut_names, read_point, snapshot_at
 from frazil.spec.model.stores import is_store, split
@@ -66,10 +66,8 @@ def read_snapshot(location: str | None, snapshot: int | None = None) -> TableSna
     if location is None:
         return TableSnapshot()
     try:
-        return metadata_snapshot(read_metadata(location), location, snapshot)
-    except FileNotFoundError as error:
-        raise DamagedTableError(location, "is missing") from error
-    except (OSError, ValueError, LookupError) as error:
+        return metadata_snapshot(metadata_of(location), location, snapshot)
+    except (ValueError, LookupError) as error:
         raise DamagedTableError(location, "cannot be read") from error
 
 
@@ -84,12 +82,7 @@ def unfinished_erase(pipeline: Pipeline, table: Table, located: Located) -> str 
     location = located.get(erased_table(pipeline, table).key)
     if location is None:
         return None
-    try:
-        found: str | None = read_metadata(location).get("properties", {}).get(ERASE_UNFINISHED)
-    except FileNotFoundError as error:
-        raise DamagedTableError(location, "is missing") from error
-    except (OSError, ValueError, LookupError) as error:
-        raise DamagedTableError(location, "cannot be read") from error
+    found: str | None = metadata_of(location).get("properties", {}).get(ERASE_UNFINISHED)
     return found
 
 
@@ -117,25 +110,6 @@ def snapshots_at(as_of: str, located: Located, used: Collection[Path]) -> dict[P
             if path in used:
                 raise
     return found
-
-
-def metadata_of(location: str) -> Mapping[str, Any]:
-    """Read a table's metadata file, in Iceberg's JSON form.
-
-    Raises:
-        NotOnThisMachineError: no client for the address is installed.
-        ObjectStoreError: the object store refuses the request, or does not answer.
-        DamagedTableError: the file is missing or damaged.
-    """
-    try:
-        return read_metadata(location)
-    except FileNotFoundError as error:
-        raise DamagedTableError(location, "is missing") from error
-    except (OSError, ValueError) as error:
-        raise DamagedTableError(location, "cannot be read") from error
-
-
-_DELETED: Final = 2
 
 
 def verify_manifests(location: str, snapshot: int | None = None) -> None:
@@ -176,10 +150,8 @@ def verify_data_files(location: str) -> None:
     sizes = _sizes(location) if isinstance(location, StoreAddress) else None
     for manifest in _listed(location):
         path = manifest["manifest_path"]
-        for entry in entries(same_store(location, path), "data_file"):
-            if entry["status"] != _DELETED:
-                file = entry["data_file"]
-                _look_at(file["file_path"], file["file_size_in_bytes"], sizes)
+        for entry in live_files(same_store(location, path)):
+            _look_at(entry["data_file"]["file_path"], entry["data_file"]["file_size_in_bytes"], sizes)
 
 
 def _sizes(location: StoreAddress) -> dict[str, int]:
@@ -190,7 +162,7 @@ def _sizes(location: StoreAddress) -> dict[str, int]:
 
 def _listed(location: str, snapshot: int | None = None) -> Iterator[dict[str, Any]]:
     if (listed := read_snapshot(location, snapshot).manifest_list) is not None:
-        yield from entries(same_store(location, listed), "manifest_path")
+        yield from manifests(same_store(location, listed))
 
 
 def _look_at(location: str, size_bytes: int, sizes: Mapping[str, int] | None = None) -> None:

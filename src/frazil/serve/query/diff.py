@@ -14,9 +14,10 @@ from frazil.catalog.trouble import translate_error, translated
 from frazil.duck.database import connect
 from frazil.duck.sql import identifier, scan
 from frazil.errors import DeclarationError
+from frazil.iceberg.metadata import metadata_of
 from frazil.iceberg.time_travel import batch_of, cut_names, read_point, snapshot_at
 from frazil.serve.query.query import QueryError, rows_of
-from frazil.serve.tables import metadata_of, read_snapshot, tables, verify_manifests
+from frazil.serve.tables import read_snapshot, tables, verify_manifests
 from frazil.spec import History
 from frazil.spec.sql.select import selected
 from frazil.spec.tables import source_tables
