@@ -28,6 +28,7 @@ from frazil.api.declaring import (
 )
 from frazil.api.erasing import erase, erase_preview, treat, treat_preview, unblock
 from frazil.api.looking import batches, late_changes, lineage, ls, overview, past_run, rows, runs
+from frazil.api.needs import needs_spark
 from frazil.api.reading import (
     Status,
     check,
@@ -224,6 +225,7 @@ _RETURNED: Final = {
 """Types that functions return, with their modules, which take time to import."""
 
 
+@needs_spark
 def __getattr__(name: str) -> Any:
     if name not in _RETURNED:
         raise AttributeError(f"module 'frazil.api' has no attribute {name!r}")

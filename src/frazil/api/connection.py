@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from frazil.api.declaring import load
 from frazil.api.looking import lineage, past_run, runs
+from frazil.api.needs import needs_spark
 from frazil.api.reading import key, query, status
 from frazil.api.running import session
 
@@ -81,6 +82,7 @@ class Connection:
         """Return what a table is made of and what is made of it, as :func:`frazil.api.lineage` does."""
         return lineage(self.pipeline, table)
 
+    @needs_spark
     def spark(self, name: str, *, spark: SparkSession | None = None) -> DataFrame:
         """Return a table as a Spark DataFrame; starts a JVM on its first use.
 

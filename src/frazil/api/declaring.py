@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from frazil.api.needs import needs_spark
 from frazil.errors import DeclarationError, FrazilWarning
 from frazil.testing.sample_files import SampleFiles
 
@@ -262,6 +263,7 @@ def doctor(declaration: Declaration | None = None, *, notify: bool = False) -> t
     return tuple(found)
 
 
+@needs_spark
 def repair_plan(declaration: Declaration) -> tuple[Setback, ...]:
     """Return the tables that :func:`repair` would set back; change nothing."""
     from frazil.recover.catalog import setbacks
@@ -269,6 +271,7 @@ def repair_plan(declaration: Declaration) -> tuple[Setback, ...]:
     return tuple(setbacks(load(declaration)))
 
 
+@needs_spark
 def repair(declaration: Declaration) -> tuple[str, ...]:
     """Register each table in the catalog at its newest complete version; return the tables that were registered.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frazil.api.declaring import load
+from frazil.api.needs import needs_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from frazil.spec.sql.select import Words
 
 
+@needs_spark
 def erase_preview(
     declaration: Declaration,
     table: str,
@@ -41,6 +43,7 @@ def erase_preview(
     return preview(pipeline, lake_session(spark, pipeline), _wanted(table, keys, where))
 
 
+@needs_spark
 def erase(
     declaration: Declaration,
     table: str,
@@ -76,6 +79,7 @@ def erase(
     return work(pipeline, lake_session(spark, pipeline), _wanted(table, keys, where), tell=tell)
 
 
+@needs_spark
 def unblock(
     declaration: Declaration,
     table: str,
@@ -102,6 +106,7 @@ def unblock(
     return work(pipeline, lake_session(spark, pipeline), _wanted(table, keys, where))
 
 
+@needs_spark
 def treat_preview(declaration: Declaration, table: str, *, spark: SparkSession | None = None) -> TreatReport:
     """Return what :func:`treat` would replace, table by table; change nothing.
 
@@ -119,6 +124,7 @@ def treat_preview(declaration: Declaration, table: str, *, spark: SparkSession |
     return look(pipeline, session, table)
 
 
+@needs_spark
 def treat(
     declaration: Declaration,
     table: str,

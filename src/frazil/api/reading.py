@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 from frazil.api.declaring import load
+from frazil.api.needs import needs_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -363,6 +364,7 @@ def spark_pipelines(declaration: Declaration) -> str:
     return written(load(declaration))
 
 
+@needs_spark
 def spark_conf(declaration: Declaration, platform: Platform, *, spark: str | None = None) -> SparkConf:
     """Return the settings that a platform's Spark needs, see :func:`frazil.interop.spark_conf.spark_conf`.
 

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from frazil.api.declaring import load, selection
+from frazil.api.needs import needs_spark
 from frazil.catalog.lock import TURN_SECONDS
 from frazil.runner.options import CaptureOptions, RunOptions, WatchOptions
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _RUN, _WATCH, _CAPTURE = RunOptions(), WatchOptions(), CaptureOptions()
 
 
+@needs_spark
 def session(declaration: Declaration, *, short: bool = False, verbose: bool = False) -> SparkSession:
     """Return a Spark session on a pipeline's lake, see :func:`frazil.spark.session.spark_session`.
 
@@ -146,6 +148,7 @@ def _verified(pipeline: Pipeline, listener: Listener | None, work: Callable[[], 
     return report
 
 
+@needs_spark
 def _run(
     pipeline: Pipeline,
     *,
@@ -206,6 +209,7 @@ def rebuild(
     return run(declaration, plan=plan, spark=spark, select=select, rebuild=True, options=options)
 
 
+@needs_spark
 def replay(
     declaration: Declaration,
     *,
@@ -329,6 +333,7 @@ def reload(declaration: Declaration, tables: Words, *, listener: Listener | None
     return reload_tables(pipeline, words(tables), listener)
 
 
+@needs_spark
 def watch(
     declaration: Declaration,
     stop: Event,
@@ -378,6 +383,7 @@ def watch(
         return work(progress.of_watch(options))
 
 
+@needs_spark
 def maintain(
     declaration: Declaration,
     *,
@@ -418,6 +424,7 @@ def droppable(declaration: Declaration, select: Words = ()) -> tuple[Droppable, 
     return tuple(chosen(pipeline, words(select)) if select else leftovers(pipeline))
 
 
+@needs_spark
 def drop(
     declaration: Declaration, tables: Iterable[Droppable], *, spark: SparkSession | None = None
 ) -> tuple[str, ...]:

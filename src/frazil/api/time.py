@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from frazil.api.declaring import load
+from frazil.api.needs import needs_spark
 from frazil.catalog.lock import TURN_SECONDS
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from frazil.serve.cuts import Cut, Rollback
 
 
+@needs_spark
 def cut(
     declaration: Declaration, name: str, *, spark: SparkSession | None = None, wait_seconds: float = TURN_SECONDS
 ) -> Cut:
@@ -60,6 +62,7 @@ def cuts(declaration: Declaration) -> tuple[Cut, ...]:
     return tuple(look(load(declaration)))
 
 
+@needs_spark
 def drop_cut(declaration: Declaration, name: str, *, spark: SparkSession | None = None) -> Cut:
     """Remove a cut, and return it. Snapshots that only the cut kept can then expire.
 
@@ -101,6 +104,7 @@ def rollback_plan(declaration: Declaration, table: str, to: str) -> Rollback:
     return rollback_of(load(declaration), table, to)
 
 
+@needs_spark
 def rollback(declaration: Declaration, plan: Rollback, *, spark: SparkSession | None = None) -> None:
     """Set marts and aggregates back to older snapshots, rows and bookmark together; the next run catches up.
 
