@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import typer
 from docutils import nodes
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sphinx.application import Sphinx
+
+_EXAMPLE: Final = "Example: "
 
 
 class Commands(SphinxDirective):
@@ -32,7 +34,10 @@ class Commands(SphinxDirective):
         section += nodes.title(name, name)
         for paragraph in (command.help or "").strip().split("\n\n"):
             text = " ".join(paragraph.split())
-            section += nodes.paragraph(text, text)
+            if text.startswith(_EXAMPLE):
+                section += nodes.literal_block(text, text.removeprefix(_EXAMPLE), language="sh")
+            else:
+                section += nodes.paragraph(text, text)
         here = command.context_class(command, info_name=name)
         usage = " ".join((name, *command.collect_usage_pieces(here)))
         section += nodes.literal_block(usage, usage, language="text")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from importlib import import_module
@@ -11,11 +12,12 @@ from pkgutil import walk_packages
 from typing import TYPE_CHECKING, Final
 
 import pytest
+import typer
 from tests.hostile.situation import command
 
 import frazil
 from frazil import api, cli
-from frazil.cli.main import COMMANDS
+from frazil.cli.main import COMMANDS, app
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,6 +94,19 @@ def test_help_says_what_the_command_does(name: str) -> None:
     assert said.code == 0
     function = getattr(import_module(COMMANDS[name]), name)
     assert " ".join(function.__doc__.split())[:40] in " ".join(said.text.split())
+
+
+def test_help_of_every_command_has_an_example_that_parses() -> None:
+    group = typer.main.get_command(app)
+    exports = group.commands["export"].commands  # type: ignore[attr-defined]
+    commands = {**group.commands, **{f"export {name}": one for name, one in exports.items()}}  # type: ignore[attr-defined]
+
+    for name, command_ in commands.items():
+        [example] = re.findall(r"^Example: (.*)$", command_.help, re.MULTILINE)
+        words_ = shlex.split(example)
+        first = ["frazil", *name.split()]
+        assert words_[: len(first)] == first
+        assert command_.make_context(name, words_[len(first) :])
 
 
 @pytest.mark.parametrize("name", COMMANDS)

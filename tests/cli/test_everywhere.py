@@ -138,6 +138,13 @@ def test_commands_of_one_table_need_one(given: list[str], project: Path) -> None
     assert "name one table" in words(said.text)
 
 
+def test_an_erase_without_keys_is_refused_before_spark_starts(project: Path) -> None:
+    said = command("erase", f"{project}", "--select", "orders", "--yes")
+
+    assert said.code == 2
+    assert "name the keys" in words(said.text)
+
+
 def test_tables_are_chosen_in_a_database_only(tmp_path: Path) -> None:
     said = command("init", f"{tmp_path}", "--tables", "orders")
 

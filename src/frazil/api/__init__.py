@@ -225,8 +225,7 @@ _RETURNED: Final = {
 """Types that functions return, with their modules, which take time to import."""
 
 
-@needs_spark
 def __getattr__(name: str) -> Any:
     if name not in _RETURNED:
         raise AttributeError(f"module 'frazil.api' has no attribute {name!r}")
-    return getattr(import_module(_RETURNED[name]), name)
+    return getattr(needs_spark(import_module)(_RETURNED[name]), name)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def diff(
-    mart: Annotated[str, typer.Argument(help="The mart's name.")],
+    mart: Annotated[str, typer.Argument(metavar="MART", help="The mart's name.")],
     *,
     begin: Annotated[str, typer.Option("--from", metavar="POINT", help="A time (UTC), a snapshot, a cut, or batch:N.")],
     end: Annotated[str | None, typer.Option("--to", metavar="POINT", help="Another point. Default: now.")] = None,
@@ -27,7 +27,10 @@ def diff(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Show the rows of a mart that changed between two points, with old and new values."""
+    """Show the rows of a mart that changed between two points, with old and new values.
+
+    Example: frazil diff orders --from batch:1 --project my_lake
+    """
     with error_exit(as_json=as_json, verbose=verbose):
         found = api.diff(path, mart, begin, end, limit=limit)
         if as_json:

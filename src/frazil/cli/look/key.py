@@ -21,8 +21,8 @@ _UNKNOWN_KEY = 2
 
 
 def key(
-    table: Annotated[str, typer.Argument(help="The source table's name.")],
-    value: Annotated[list[str], typer.Argument(help="The key: its values in the order of keys.")],
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="The source table's name.")],
+    value: Annotated[list[str], typer.Argument(metavar="VALUE", help="The key: its values in the order of keys.")],
     *,
     path: Project = Path(),
     as_json: AsJson = False,
@@ -31,6 +31,8 @@ def key(
     """Explain why a row looks as it does: its changes from bronze to marts, in order.
 
     Exit code 2: the key is unknown.
+
+    Example: frazil key orders 1006 --project my_lake
     """
     with error_exit(as_json=as_json, verbose=verbose):
         story = api.key(path, table, value)

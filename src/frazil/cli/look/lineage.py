@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 
 
 def lineage(
-    table: Annotated[str, typer.Argument(help="A source table, mart or aggregate.")],
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="A source table, mart or aggregate.")],
     *,
     path: Project = Path(),
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Show what a table is made of and what is made of it, and where its columns come from."""
+    """Show what a table is made of and what is made of it, and where its columns come from.
+
+    Example: frazil lineage gold.revenue --project my_lake
+    """
     with error_exit(as_json=as_json, verbose=verbose):
         found = api.lineage(path, table)
         if as_json:

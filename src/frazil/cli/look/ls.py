@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 def ls(path: Where = Path(), *, as_json: AsJson = False, verbose: Verbose = False) -> None:
-    """List the tables of the lake with kind, rows and newest commit; asks no source."""
+    """List the tables of the lake with kind, rows and newest commit; asks no source.
+
+    Example: frazil ls my_lake
+    """
     with error_exit(as_json=as_json, verbose=verbose):
         found = api.ls(path)
         if as_json:

@@ -38,6 +38,8 @@ def mcp(path: Where = Path(), *, verbose: Verbose = False) -> None:
     """Answer an agent's questions about the lake by MCP, on standard input and output; read-only.
 
     An agent starts this command itself: name it with the project's path in the agent's settings.
+
+    Example: frazil mcp my_lake
     """
     with error_exit(verbose=verbose):
         api.load(path)  # a wrong declaration ends the command

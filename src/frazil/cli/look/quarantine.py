@@ -33,13 +33,19 @@ def quarantine(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Show the rules that records break; with --select, the records of a table."""
+    """Show the rules that records break; with --select, the records of a table.
+
+    Example: frazil quarantine my_lake --select orders --to bad.jsonl
+    """
     table = one_of(one_table) if one_table or to is not None else None
     with error_exit(as_json=as_json, verbose=verbose):
         if to is not None and table is not None:
-            count = counted(api.quarantine_to(path, table, to), "record")
+            count = api.quarantine_to(path, table, to)
+            if as_json:
+                print_json({"table": table, "records": count, "file": to})
+                return
             out.print(
-                f"{count} written to {to}: correct the fields in `record`, then "
+                f"{counted(count, 'record')} written to {to}: correct the fields in `record`, then "
                 f"run: frazil replay --select {table} --from {to}",
                 markup=False,
                 soft_wrap=True,

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 def query(
     sql: Annotated[
         str | None,
-        typer.Argument(help="SQL over the lake's tables, such as: select * from marts.hosts. Without it: a prompt."),
+        typer.Argument(
+            metavar="SQL", help="SQL over the lake's tables, such as: select * from marts.hosts. Without it: a prompt."
+        ),
     ] = None,
     path: Where = Path(),
     *,
@@ -42,7 +44,10 @@ def query(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Query the lake with SQL, by DuckDB."""
+    """Query the lake with SQL, by DuckDB.
+
+    Example: frazil query "select * from marts.orders" my_lake --as-of month-end
+    """
     with error_exit(as_json=as_json, verbose=verbose):
         from frazil.serve.query.query import QueryError  # noqa: PLC0415
 

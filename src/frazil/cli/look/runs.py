@@ -23,7 +23,8 @@ _STYLES: Final = {"failed": "red", "killed": "yellow", "interrupted": "yellow", 
 
 def runs(
     run: Annotated[
-        str | None, typer.Argument(help="A run's id or the end of it, or latest: its commits and failures.")
+        str | None,
+        typer.Argument(metavar="RUN", help="A run's id or the end of it, or latest: its commits and failures."),
     ] = None,
     *,
     path: Project = Path(),
@@ -34,6 +35,8 @@ def runs(
     """Show past and running runs; with RUN, what one of them did.
 
     A run without work leaves no record.
+
+    Example: frazil runs latest --project my_lake
     """
     with error_exit(as_json=as_json, verbose=verbose):
         from frazil.serve.query.plain import document  # noqa: PLC0415

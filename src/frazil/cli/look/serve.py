@@ -16,7 +16,9 @@ from frazil.cli.options import AsJson, Verbose, Where
 
 
 def serve(
-    what: Annotated[Literal["trino"], typer.Argument(help="trino: version 476 with its web page, on 127.0.0.1.")],
+    what: Annotated[
+        Literal["trino"], typer.Argument(metavar="trino", help="trino: version 476 with its web page, on 127.0.0.1.")
+    ],
     path: Where = Path(),
     *,
     port: Annotated[int, typer.Option(help="Port to listen on; 0 for any free one.")] = 8080,
@@ -27,6 +29,8 @@ def serve(
     """Start Trino on the lake, on this machine only, until Ctrl-C or SIGTERM.
 
     The first start downloads 540 MB. For a Trino of your own, frazil export trino writes the catalog file.
+
+    Example: frazil serve trino my_lake
     """
     del what  # there is one
     with error_exit(as_json=as_json, verbose=verbose):

@@ -39,7 +39,10 @@ def status(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Show the state of every table, and what waits at its source; of one TABLE also its columns."""
+    """Show the state of every table, and what waits at its source; of one TABLE also its columns.
+
+    Example: frazil status orders --project my_lake
+    """
     if table_or_path is not None and select is not None:
         raise typer.BadParameter("tables are named twice; give TABLE or --select")
     with error_exit(as_json=as_json, verbose=verbose):

@@ -32,6 +32,8 @@ def ui(
 
     The page is on this machine only. It starts no JVM and asks no other machine. With the
     extra docs, it also has the documentation.
+
+    Example: frazil ui my_lake
     """
     with error_exit(as_json=as_json, verbose=verbose):
         pipeline = api.load(path)  # a wrong declaration ends the command

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def cut(
-    name: Annotated[str | None, typer.Argument(help="Name of the new cut.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name of the new cut.")] = None,
     *,
     list_all: Annotated[bool, typer.Option("--list", help="List the cuts.")] = False,
     drop: Annotated[str | None, typer.Option(metavar="NAME", help="Remove a cut.")] = None,
@@ -31,7 +31,10 @@ def cut(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Mark all marts and aggregates at one consistent point, for query --as-of NAME."""
+    """Mark all marts and aggregates at one consistent point, for query --as-of NAME.
+
+    Example: frazil cut month-end --project my_lake
+    """
     with error_exit(as_json=as_json, verbose=verbose):
         if (name is not None) + list_all + (drop is not None) != 1:
             raise DeclarationError("give one of NAME, --list and --drop NAME", hint="frazil cut month-end")

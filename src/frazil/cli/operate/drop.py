@@ -27,7 +27,10 @@ def drop(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Drop tables that earlier declarations left behind, or those that --select names."""
+    """Drop tables that earlier declarations left behind, or those that --select names.
+
+    Example: frazil drop my_lake
+    """
     with error_exit(as_json=as_json, verbose=verbose):
         pipeline = api.load(path)
         found = api.droppable(pipeline, select or ())

@@ -16,6 +16,8 @@ def maintain(path: Where = Path(), *, select: Select = None, as_json: AsJson = F
     """Compact files, expire snapshots, remove orphan files and compute statistics.
 
     Snapshots with the bookmarks that the next run needs are kept.
+
+    Example: frazil maintain my_lake --select orders
     """
     with error_exit(as_json=as_json, verbose=verbose):
         pipeline = api.load(path)

@@ -27,6 +27,8 @@ def rollback(
     """Roll the marts of a table, and aggregates over them, back to a point.
 
     The next run brings them up to date again.
+
+    Example: frazil rollback my_lake --select orders --to batch:12
     """
     table = one_of(one_table)
     with error_exit(as_json=as_json, verbose=verbose):

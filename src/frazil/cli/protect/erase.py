@@ -52,8 +52,12 @@ def erase(
     """Erase keys from every layer, old snapshot and file, and prove that none is left.
 
     What would be removed is shown first.
+
+    Example: frazil erase my_lake --select orders --key 1006
     """
     table = one_of(one_table)
+    if not (key or keys_from or where or pii):
+        raise typer.BadParameter("name the keys: --key, --keys-from or --where")
     with error_exit(as_json=as_json, verbose=verbose):
         pipeline = api.load(path)
         keys = [*(key or ()), *(_lines(keys_from) if keys_from else ())]

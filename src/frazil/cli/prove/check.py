@@ -47,6 +47,8 @@ def check(
     """Prove that the tables match their changes, or their source.
 
     Exit code 9: they differ.
+
+    Example: frazil check my_lake --select orders --against orders.csv
     """
     by_certificates = "--certificates" if certificates else "--known" if known else ""
     others = {"--source": source, "--against": against, "--select or --exclude": select}

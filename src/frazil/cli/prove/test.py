@@ -24,6 +24,8 @@ def test(path: Where = Path(), *, select: Select = None, as_json: AsJson = False
     """Test the rules of contracts on the rows of the marts.
 
     Exit code 5: a rule is broken that does not only warn.
+
+    Example: frazil test my_lake --select orders
     """
     with error_exit(as_json=as_json, verbose=verbose):
         results = api.test(path, select=select or ())

@@ -34,7 +34,10 @@ def capture(
     metrics_host: MetricsHost = "127.0.0.1",
     as_json: AsJson = False,
 ) -> None:
-    """Land changes of databases and topics as files, without Spark, until Ctrl-C or SIGTERM."""
+    """Land changes of databases and topics as files, without Spark, until Ctrl-C or SIGTERM.
+
+    Example: frazil capture my_lake --select orders
+    """
     if reload and select:
         raise typer.BadParameter("--reload names the tables; remove --select")
     with error_exit(as_json=as_json):

@@ -31,6 +31,8 @@ def plan(
     """Show what a run would do, without doing it.
 
     A table that cannot be planned is reported as an error; all others are planned.
+
+    Example: frazil plan my_lake --select orders
     """
     with error_exit(as_json=as_json, verbose=verbose):
         found = api.plan(path, select=select or (), rebuild=full_refresh)

@@ -35,6 +35,8 @@ def replay(
     """Apply quarantined records again, after a fix of the declaration or with corrections.
 
     Each record keeps its old position among the changes.
+
+    Example: frazil replay my_lake --select orders --from corrected.jsonl
     """
     table = one_of(one_table) if one_table or corrected is not None else None
     with error_exit(as_json=as_json, verbose=verbose):

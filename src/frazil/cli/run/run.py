@@ -29,6 +29,8 @@ def run(
     """Bring every table up to date; a failed table does not stop the others.
 
     Without new files a run commits nothing.
+
+    Example: frazil run my_lake --select orders+
     """
     with error_exit(as_json=as_json, verbose=verbose):
         pipeline = api.load(path)

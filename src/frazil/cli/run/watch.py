@@ -39,6 +39,8 @@ def watch(
     """Run whenever new files arrive, with a warm session, until Ctrl-C or SIGTERM.
 
     The run in progress is finished first.
+
+    Example: frazil watch my_lake --metrics-port 9464
     """
     with error_exit(as_json=as_json, verbose=verbose):
         pipeline = api.load(path)

@@ -35,7 +35,10 @@ def doctor(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Check Java, jars, memory, disk, catalog and folders, with a fix for each problem."""
+    """Check Java, jars, memory, disk, catalog and folders, with a fix for each problem.
+
+    Example: frazil doctor my_lake
+    """
     with error_exit(as_json=as_json, verbose=verbose):
         if repair:
             _repair(path, yes=yes, as_json=as_json)

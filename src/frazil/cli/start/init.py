@@ -62,7 +62,10 @@ def init(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Create a project: a declaration, and sample files unless --from names a source."""
+    """Create a project: a declaration, and sample files unless --from names a source.
+
+    Example: frazil init my_lake --from '${env:SHOP_DB}' --tables orders,items
+    """
     asked: dict[str, Any] = {
         "rows": rows,
         "batches": batches,

@@ -11,7 +11,10 @@ from frazil.spec.amount import counted
 
 
 def validate(path: Where = Path(), *, as_json: AsJson = False, verbose: Verbose = False) -> None:
-    """Report every mistake in a declaration at once, without starting Java."""
+    """Report every mistake in a declaration at once, without starting Java.
+
+    Example: frazil validate my_lake
+    """
     with error_exit(as_json=as_json, verbose=verbose):
         valid = api.validate(path)
         pipeline = valid.pipeline
