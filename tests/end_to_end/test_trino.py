@@ -163,6 +163,21 @@ def test_the_questions_of_the_recipe_are_answered(served: Served) -> None:
 
 
 @pytest.mark.server
+def test_what_runs_did_is_in_the_tables_of_iceberg(served: Served) -> None:
+    """Also on docs/trino.md."""
+    counts = ", ".join(f"CAST(element_at(summary, 'frazil.{one}') AS bigint)" for one in ("inserted", "deleted"))
+    batches = f"""SELECT element_at(summary, 'frazil.run-id'), {counts} FROM "orders$snapshots"
+        WHERE element_at(summary, 'frazil.run-id') IS NOT NULL ORDER BY committed_at"""
+    rules = "SELECT rule, count(*) FROM silver.orders_quarantine GROUP BY rule"
+
+    runs = served.ask(batches)
+
+    assert [(inserted, deleted) for _, inserted, deleted in runs] == [(40, 0), (0, 1), (0, 0)]
+    assert len({run for run, *_ in runs}) == len(runs)
+    assert served.ask(rules) == []
+
+
+@pytest.mark.server
 def test_time_can_be_travelled(shop: Shop, served: Served) -> None:
     snapshots = served.ask('SELECT snapshot_id, committed_at FROM "orders$snapshots" ORDER BY committed_at')
 
