@@ -112,7 +112,8 @@ ON_S3 = {
 """Example -> its table, the folder of its files, and a file of a record that goes to quarantine."""
 
 
-@pytest.mark.parametrize("example", ["airbnb", pytest.param("products", marks=pytest.mark.laws)])
+@pytest.mark.laws
+@pytest.mark.parametrize("example", ["airbnb", "products"])
 def test_files_on_s3_become_a_lake_on_s3_as_the_example_says(
     s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, example: str
 ) -> None:

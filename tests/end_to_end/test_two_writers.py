@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from frazil.testing.s3 import S3Server
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.laws
 
 ROUNDS = 2
 CATALOG_BEFORE = """
@@ -128,7 +128,6 @@ def test_two_processes_can_create_the_catalog_at_once(s3: S3Server, database: st
     assert ids(shop, "orders") == [(1, 1)]
 
 
-@pytest.mark.laws
 def test_two_pipelines_write_one_catalog_at_once(s3: S3Server, database: str, tmp_path: Path) -> None:
     s3.make_bucket("shared")
     both = [declare(tmp_path / table, s3, database, table) for table in ("stock", "prices")]

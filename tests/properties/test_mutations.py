@@ -171,7 +171,7 @@ NARROW = (incomplete_is_complete, arrow_takes_all_as_complete)
         pytest.param(tombstones_are_forgotten, "soft", marks=pytest.mark.laws),
         pytest.param(nothing_is_late, "soft", marks=pytest.mark.laws),
         pytest.param(files_are_forgotten, "hard", marks=pytest.mark.laws),
-        (versions_only_at_the_end, "close"),
+        pytest.param(versions_only_at_the_end, "close", marks=pytest.mark.laws),
         pytest.param(versions_only_at_the_end, "mark", marks=pytest.mark.laws),
         pytest.param(incomplete_is_complete, "soft", marks=pytest.mark.laws),
         pytest.param(arrow_folds_to_the_oldest, "hard", marks=pytest.mark.laws),
