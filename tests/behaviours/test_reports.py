@@ -239,14 +239,14 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple
 
 @pytest.mark.long
 @pytest.mark.parametrize("report", RIGHT)
-def test_what_was_wrong_elsewhere_is_right(report: str, lake: tuple[Path, dict[str, str]]) -> None:
+def test_inputs_of_public_reports_give_the_right_rows(report: str, lake: tuple[Path, dict[str, str]]) -> None:
     folder, _ = lake
     sql, rows = RIGHT[report]
 
     assert [tuple(row) for row in api.query(folder, sql).rows] == rows
 
 
-def test_what_cannot_be_read_is_refused_by_a_code(lake: tuple[Path, dict[str, str]]) -> None:
+def test_unreadable_inputs_are_refused_with_a_code(lake: tuple[Path, dict[str, str]]) -> None:
     _, refused = lake
 
     assert refused == REFUSED

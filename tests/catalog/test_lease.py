@@ -164,7 +164,7 @@ def test_a_write_that_was_done_and_seemed_to_fail_is_known_by_its_token(
     assert content(store)["holder"] is None
 
 
-def test_a_store_that_keeps_no_lease_stops_nothing(lake: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_go_on_without_a_lease_in_the_store(lake: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise store_client.ObjectStoreError("s3://lake", ValueError("NotImplemented"))
 

@@ -163,7 +163,7 @@ def test_the_questions_of_the_recipe_are_answered(served: Served) -> None:
 
 
 @pytest.mark.server
-def test_what_runs_did_is_in_the_tables_of_iceberg(served: Served) -> None:
+def test_trino_shows_the_counts_of_each_run(served: Served) -> None:
     """Also on docs/trino.md."""
     counts = ", ".join(f"CAST(element_at(summary, 'frazil.{one}') AS bigint)" for one in ("inserted", "deleted"))
     batches = f"""SELECT element_at(summary, 'frazil.run-id'), {counts} FROM "orders$snapshots"

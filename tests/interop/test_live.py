@@ -171,7 +171,7 @@ def test_a_loop_that_shows_no_progress_is_not_healthy(
     assert client.get("/healthz?seconds=soon")[0] == 200
 
 
-def test_nothing_else_is_answered(progress: LoopProgress, client: Client) -> None:
+def test_other_paths_are_not_found(progress: LoopProgress, client: Client) -> None:
     del progress
 
     assert [client.get(path)[0] for path in ("/", "/metrics/../etc", "/healthz/x")] == [404] * 3

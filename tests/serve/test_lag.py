@@ -61,7 +61,7 @@ def test_bytes_and_seconds_grow_until_the_changes_are_landed(captured: Path, dat
     assert (level["begun"], level["trouble"]) == (True, None)
 
 
-def test_changes_that_are_missed_are_no_lag(captured: Path, database: str) -> None:
+def test_missed_changes_do_not_count_as_lag(captured: Path, database: str) -> None:
     with psycopg.connect(database, autocommit=True) as session:
         session.execute("SELECT pg_drop_replication_slot('frazil')")
 

@@ -74,7 +74,7 @@ def test_a_path_that_is_not_there_is_an_error(tmp_path: Path, declared: str) -> 
         found(declared, tmp_path)
 
 
-def test_a_store_that_cannot_be_read_is_no_reason_to_try_again(tmp_path: Path) -> None:
+def test_an_unreadable_store_is_not_tried_again(tmp_path: Path) -> None:
     with pytest.raises(UnknownStoreError, match=r"hdfs://.* cannot be read") as caught:
         found("hdfs://host/folder", tmp_path)
 

@@ -53,7 +53,7 @@ def test_docs_that_are_installed_are_served_and_linked(tmp_path: Path, site: Pat
     assert 'href="/docs/errors.html#fz103"' in wrong.text
 
 
-def test_without_the_package_there_is_no_link(tmp_path: Path) -> None:
+def test_the_link_is_absent_without_the_package(tmp_path: Path) -> None:
     client = client_of(tmp_path, None)
 
     assert "/docs" not in client.get("/").text
