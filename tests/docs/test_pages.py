@@ -17,7 +17,7 @@ from tests.docs.page import LANGUAGES, MARKS, Block, Code, Command, Written, blo
 
 from frazil.catalog.conf import PREFIX
 from frazil.spec.load.document import read_document
-from frazil.spec.load.parse import parse
+from frazil.spec.load.parse import parse_declaration
 from frazil.testing.generate import generate
 from frazil.testing.postgres import find_programs, postgres_server
 from frazil.testing.sample_files import SampleFiles
@@ -115,7 +115,7 @@ def test_yaml_is_a_declaration_or_a_part_of_one(block: Block) -> None:
         data = read_document(block.text).data
         assert isinstance(data, dict)
         assert {"pipeline", "tables"} <= data.keys() or block in PARTS
-        assert "tables" not in data or parse(block.text).tables
+        assert "tables" not in data or parse_declaration(block.text).tables
 
 
 @pytest.mark.parametrize("block", of("json"))

@@ -15,7 +15,7 @@ from tests.hostile.situation import command
 import frazil
 from frazil import api
 from frazil.interop.odcs import NoContractError
-from frazil.spec.load.parse import load, parse
+from frazil.spec.load.parse import load, parse_declaration
 from frazil.spec.load.project import UnwritableFileError
 
 STANDARD = json.loads((files("open_data_contract_standard") / "schema.json").read_text(encoding="utf-8"))
@@ -67,7 +67,7 @@ PARTS = """
 
 
 def test_a_contract_is_one_of_the_standard() -> None:
-    for declaration in (SHOP, parse(DECLARATION), parse(DECLARATION + WHOLE + PARTS)):
+    for declaration in (SHOP, parse_declaration(DECLARATION), parse_declaration(DECLARATION + WHOLE + PARTS)):
         exported = api.export(declaration, "odcs")
 
         assert [error.message for error in jsonschema.Draft201909Validator(STANDARD).iter_errors(exported)] == []
@@ -112,7 +112,7 @@ def test_of_a_bitemporal_history_an_open_version_need_not_be_current(tmp_path: P
 
 
 def test_what_is_exported_is_what_is_declared_from_it(tmp_path: Path) -> None:
-    before = parse(DECLARATION)
+    before = parse_declaration(DECLARATION)
     path = tmp_path / "orders.odcs.yaml"
     path.write_text(yaml.safe_dump(api.export(before, "odcs")), encoding="utf-8")
 
@@ -127,7 +127,7 @@ def test_what_is_exported_is_what_is_declared_from_it(tmp_path: Path) -> None:
 
 def test_rules_of_whole_marts_are_declared_from_what_is_exported(tmp_path: Path) -> None:
     """What the standard has no word for is a custom check of ours; an import has no soft marts."""
-    before = parse(DECLARATION + WHOLE + PARTS)
+    before = parse_declaration(DECLARATION + WHOLE + PARTS)
     path = tmp_path / "orders.odcs.yaml"
     contract = api.export(before, "odcs")
     path.write_text(yaml.safe_dump(contract), encoding="utf-8")
@@ -247,7 +247,7 @@ def test_a_file_other_than_a_contract_is_refused(text: str, tmp_path: Path) -> N
 
 
 def test_dbt_models_have_types_keys_and_rules() -> None:
-    pipeline = parse(
+    pipeline = parse_declaration(
         DECLARATION
         + """
     effective_at: on_day
@@ -295,14 +295,14 @@ tables:
     keys: [order]
     columns: [{name: order, type: int}, {name: ship to, type: string, nullable: false}, {name: total, type: int}]
 """
-    [source] = api.export(parse(text), "dbt")["sources"]
+    [source] = api.export(parse_declaration(text), "dbt")["sources"]
 
     columns = {column["name"]: column.get("quote") for column in source["tables"][0]["columns"]}
     assert columns == {"order": True, "ship to": True, "total": None}
 
 
 def test_dbt_models_have_tests_for_rules_of_whole_marts() -> None:
-    [source] = api.export(parse(DECLARATION + WHOLE + PARTS), "dbt")["sources"]
+    [source] = api.export(parse_declaration(DECLARATION + WHOLE + PARTS), "dbt")["sources"]
 
     tables = {table["name"]: table for table in source["tables"]}
     columns = {column["name"]: column for column in tables["orders"]["columns"]}

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
 from frazil.marts import late
-from frazil.marts.current import hard, soft
+from frazil.marts.current import hard_rows, soft_rows
 from frazil.marts.fold import fill, newest
 from frazil.marts.fold_spec import FoldSpec, with_event_time
 from frazil.marts.history import BASE, versions
@@ -80,14 +80,14 @@ def drawn(rows: DataFrame, *columns: str) -> list[str]:
 
 def test_the_newest_upsert_of_a_key_is_its_row_unless_a_delete_is_newer(spark: SparkSession) -> None:
     """ORDER, DELETES (hard), UNSEEN."""
-    rows = hard(newest(changes(spark, STORY), SPEC), SPEC)
+    rows = hard_rows(newest(changes(spark, STORY), SPEC), SPEC)
 
     assert drawn(rows, "id", "ts", "value", r.ROW) == ["1 | 2 | b | 2", "4 | 1 | n | 7", "5 | 2 | p | 9"]
 
 
 def test_a_deleted_key_keeps_its_last_known_values(spark: SparkSession) -> None:
     """DELETES (soft): a key with only deletes has no row."""
-    rows = soft(newest(changes(spark, STORY), SPEC), SPEC)
+    rows = soft_rows(newest(changes(spark, STORY), SPEC), SPEC)
 
     assert drawn(rows, "id", "ts", "value", "is_deleted", "deleted_at", r.ROW) == [
         "1 | 2 | b | false | - | 2",
@@ -103,9 +103,9 @@ def test_order_of_rows_and_repeats_do_not_matter(repeats: int, spark: SparkSessi
     lines = STORY.strip().splitlines()
     shuffled = "\n".join(lines[::-1] * repeats)
 
-    rows = soft(newest(changes(spark, shuffled), SPEC), SPEC)
+    rows = soft_rows(newest(changes(spark, shuffled), SPEC), SPEC)
 
-    expected = soft(newest(changes(spark, STORY), SPEC), SPEC)
+    expected = soft_rows(newest(changes(spark, STORY), SPEC), SPEC)
     assert drawn(rows, *rows.columns) == drawn(expected, *rows.columns)
 
 
@@ -189,7 +189,7 @@ def test_a_column_that_is_not_carried_has_the_value_in_force_just_before(spark: 
 
 def test_a_change_is_late_when_its_key_has_a_newer_row_or_tombstone(spark: SparkSession) -> None:
     """LATE, NO-RESURRECTION: a change equal to the newest is late too, since it is applied already."""
-    target = hard(newest(changes(spark, "1 | 5 | 1 | upsert | a | -"), SPEC), SPEC)
+    target = hard_rows(newest(changes(spark, "1 | 5 | 1 | upsert | a | -"), SPEC), SPEC)
     tombstones = changes(spark, "2 | 5 | 2 | delete | - | -")
     new = changes(
         spark,

@@ -26,7 +26,7 @@ from frazil.serve.tables import tables
 from frazil.sources.capture import Landed
 from frazil.sources.postgres.capture import PostgresCapture
 from frazil.spark.session import spark_session
-from frazil.spec.load.parse import parse
+from frazil.spec.load.parse import parse_declaration
 from frazil.testing.oracle import Change, current, history, soft
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class DrawnLake:
     def pipeline(self) -> Pipeline:
         """Build the pipeline of all tables."""
         listed = "".join(table.yaml() for table in self.tables)
-        return parse(f"pipeline: drawn\nlake: {{warehouse: ./lake}}\ntables:{listed}").at(self.folder)
+        return parse_declaration(f"pipeline: drawn\nlake: {{warehouse: ./lake}}\ntables:{listed}").at(self.folder)
 
     @contextmanager
     def _killed(self, place: str | None) -> Iterator[None]:

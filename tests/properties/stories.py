@@ -34,7 +34,7 @@ from frazil.silver.baseline import baseline_of
 from frazil.sources.capture import Landed
 from frazil.sources.postgres.capture import PostgresCapture
 from frazil.spark.session import spark_session
-from frazil.spec.load.parse import parse
+from frazil.spec.load.parse import parse_declaration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -104,7 +104,9 @@ class Stories:
     def pipeline(self, more: str = "") -> Pipeline:
         """Build the pipeline of all stories as they are declared now."""
         listed = "".join(story.yaml() for story in self.stories)
-        return parse(f"pipeline: stories\nlake: {{warehouse: ./lake}}\n{more}\ntables:{listed}").at(self.folder)
+        return parse_declaration(f"pipeline: stories\nlake: {{warehouse: ./lake}}\n{more}\ntables:{listed}").at(
+            self.folder
+        )
 
     @contextmanager
     def killed(self, place: str | None) -> Iterator[None]:

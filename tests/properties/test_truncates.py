@@ -17,7 +17,7 @@ from frazil.runner.report import RunFailedError
 from frazil.serve.check.check import check
 from frazil.serve.query.query import query
 from frazil.spark.session import spark_session
-from frazil.spec.load.parse import parse
+from frazil.spec.load.parse import parse_declaration
 from frazil.testing.changes import COLUMNS, deliveries, oracle_changes, random_history
 from frazil.testing.oracle import Change, current, history, soft
 
@@ -44,7 +44,7 @@ def tiny() -> Iterator[None]:
 
 def declared(folder: Path) -> Pipeline:
     columns = ", ".join(f"{{name: {name}, type: {kind}}}" for name, kind in COLUMNS.items())
-    return parse(f"""
+    return parse_declaration(f"""
 pipeline: truncates
 lake: {{warehouse: ./lake}}
 tables:

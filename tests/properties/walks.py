@@ -29,7 +29,7 @@ from frazil.runner.report import RunFailedError
 from frazil.serve.query.query import result_of
 from frazil.serve.tables import tables
 from frazil.spark.session import spark_session
-from frazil.spec.load.parse import parse
+from frazil.spec.load.parse import parse_declaration
 from frazil.testing.changes import as_files, random_history, write_csv
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class Walks:
     def pipeline(self, declared: Mapping[Walk, Declaration], lake: str) -> Pipeline:
         """Build the pipeline of declarations over one of the lakes."""
         listed = "".join(declaration.yaml(walk.seed) for walk, declaration in declared.items())
-        return parse(f"pipeline: walks\nlake: {{warehouse: ./{lake}}}\ntables:{listed}").at(self.folder)
+        return parse_declaration(f"pipeline: walks\nlake: {{warehouse: ./{lake}}}\ntables:{listed}").at(self.folder)
 
     def _run(self, wanted: Mapping[Walk, Declaration], lake: str, policy: Policy) -> dict[Walk, list[FrazilError]]:
         """Run; give the errors that declarations were refused with.

@@ -22,7 +22,7 @@ from frazil.serve.leftovers import chosen, leftovers
 from frazil.serve.query.query import query
 from frazil.serve.status import status
 from frazil.spark.session import spark_session
-from frazil.spec.load.parse import parse
+from frazil.spec.load.parse import parse_declaration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +60,7 @@ class Shop:
 
     def declare(self, *tables: str, name: str = "shop", more: str = "", warehouse: str = "./lake") -> Pipeline:
         """Declare a pipeline of tables."""
-        return parse(self.text(*tables, name=name, more=more, warehouse=warehouse)).at(self.folder)
+        return parse_declaration(self.text(*tables, name=name, more=more, warehouse=warehouse)).at(self.folder)
 
     def text(self, *tables: str, name: str = "shop", more: str = "", warehouse: str = "./lake") -> str:
         """Write a declaration."""

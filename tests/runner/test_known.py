@@ -15,7 +15,7 @@ from frazil.plan.policy import DEFAULT_POLICY, Policy
 from frazil.runner.options import RunOptions
 from frazil.spark.session import spark_session
 from frazil.spec.check.check import check_declaration
-from frazil.spec.load.parse import parse
+from frazil.spec.load.parse import parse_declaration
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -132,4 +132,4 @@ def test_late_changes_add_what_is_known_and_overwrite_nothing(
 def test_what_is_forgotten_cannot_be_known() -> None:
     text = DECLARATION.replace("sequence_by: [ts]", "sequence_by: [ts]\n    retention: {changes_days: 30}")
     with pytest.raises(DeclarationProblems, match="bitemporal, and the table has a retention"):
-        check_declaration(parse(text))
+        check_declaration(parse_declaration(text))

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 from frazil.serve.corrections import _columns
-from frazil.spec.load.parse import parse
+from frazil.spec.load.parse import parse_declaration
 
 if TYPE_CHECKING:
     from frazil.serve.layers import Layers
@@ -24,7 +24,7 @@ tables:
 
 
 def columns(**fields: str) -> dict[str, str]:
-    [table] = parse(DECLARATION).tables
+    [table] = parse_declaration(DECLARATION).tables
     return _columns(table, cast("Layers", SimpleNamespace(fields=fields)))
 
 

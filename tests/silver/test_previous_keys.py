@@ -8,7 +8,7 @@ import pytest
 
 from frazil.silver.contract import MissingFieldError, settle
 from frazil.spec.contract import previous_keys
-from frazil.spec.load.parse import parse
+from frazil.spec.load.parse import parse_declaration
 
 if TYPE_CHECKING:
     from frazil.spec import Table
@@ -17,7 +17,7 @@ FIELDS = {"id": "string", "note": "string"}
 
 
 def declared(source: str, column: str) -> Table:
-    return parse(f"""
+    return parse_declaration(f"""
 pipeline: shop
 lake: {{warehouse: ./lake}}
 tables:

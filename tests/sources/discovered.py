@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from frazil.sources.dms.declaration import dms_declaration
 from frazil.sources.dms.discover import Discovered, discover
-from frazil.spec.load.parse import parse
+from frazil.spec.load.parse import parse_declaration
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ def only(folder: Path) -> Discovered:
 
 
 def declared(folder: Path, tables: list[Discovered]) -> Pipeline:
-    return parse(dms_declaration("shop", folder, tables))
+    return parse_declaration(dms_declaration("shop", folder, tables))
 
 
 def types(table: Discovered) -> dict[str, str]:

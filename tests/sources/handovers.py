@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from tests.sources.audit_log import AuditLogCsv
 from tests.sources.forms import DebeziumEnvelopes, DmsCsv
 
-from frazil.spec.load.parse import parse
+from frazil.spec.load.parse import parse_declaration
 from frazil.testing.changes import COLUMNS, csv_field, oracle_changes, random_history
 from frazil.testing.oracle import Snapshot, current, handed_over
 
@@ -43,7 +43,7 @@ def declared(folder: Path, form: str, settings: str = "max_delete_fraction: 1, o
         (folder / name).mkdir(parents=True, exist_ok=True)
     snapshots, time, changes = FORMS[form]
     columns = ", ".join(f"{{name: {name}, type: {kind}}}" for name, kind in COLUMNS.items())
-    return parse(f"""
+    return parse_declaration(f"""
 pipeline: handover
 lake: {{warehouse: ./lake}}
 tables:

@@ -20,7 +20,7 @@ from frazil.sources.kinds import source_of
 from frazil.sources.snapshot.capture import BadKeyError, SnapshotCapture
 from frazil.sources.snapshot.source import DumpGoneError, UnreadableDumpError
 from frazil.spark.session import spark_session
-from frazil.spec.load.parse import parse
+from frazil.spec.load.parse import parse_declaration
 from frazil.storage.base import MissingFolderError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ SETTINGS = "settle_seconds: 0, max_delete_fraction: 1"
 
 def declared(folder: Path, settings: str = SETTINGS) -> Pipeline:
     (folder / "dumps").mkdir(exist_ok=True)
-    return parse(f"""
+    return parse_declaration(f"""
 pipeline: dumps
 lake: {{warehouse: ./lake}}
 tables:

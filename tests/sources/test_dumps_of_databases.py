@@ -21,7 +21,7 @@ from frazil.sources.capture import TooManyDeletesError, try_lock
 from frazil.sources.postgres.errors import ServerSetupError
 from frazil.sources.snapshot.capture import BadKeyError, SnapshotCapture, TakenNameError, dumped_rows
 from frazil.spark.session import spark_session
-from frazil.spec.load.parse import parse
+from frazil.spec.load.parse import parse_declaration
 from frazil.testing.postgres import postgres_server
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def session(database: str, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def declared(folder: Path, settings: str = "max_delete_fraction: 1", table: str = "things") -> Pipeline:
-    return parse(f"""
+    return parse_declaration(f"""
 pipeline: dumps
 lake: {{warehouse: ./lake}}
 tables:

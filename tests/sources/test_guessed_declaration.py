@@ -10,7 +10,7 @@ from tests.sources.discovered import FIRST, LOAD, SECOND, declared, only, types,
 from frazil.sources.dms.declaration import NothingFoundError, dms_declaration
 from frazil.sources.dms.discover import MixedTablesError, discover, proposed_rules
 from frazil.sources.dms.layout import list_files
-from frazil.spec.load.parse import parse
+from frazil.spec.load.parse import parse_declaration
 from frazil.storage.base import MissingFolderError
 from frazil.testing.generate import generate
 from frazil.testing.sample_files import SampleFiles
@@ -50,7 +50,7 @@ def test_names_that_are_taken_still_give_a_right_declaration(tmp_path: Path) -> 
 
     assert [column.name for column in tables[0].columns][1] == "source_file"
     assert "no history: it would add a column valid_from of its own" in text
-    assert parse(text).tables[0].columns == tables[0].columns
+    assert parse_declaration(text).tables[0].columns == tables[0].columns
 
 
 @pytest.mark.parametrize(
@@ -160,8 +160,8 @@ def test_paths_start_from_where_the_declaration_will_stand(tmp_path: Path, proje
 
     text = dms_declaration("shop", tmp_path / project, discover(f"{tmp_path}/a"))
 
-    assert parse(text).tables[0].source.path == (path,)
-    assert list_files(parse(text).tables[0].source, tmp_path / project).files
+    assert parse_declaration(text).tables[0].source.path == (path,)
+    assert list_files(parse_declaration(text).tables[0].source, tmp_path / project).files
 
 
 def test_a_landing_folder_far_away_is_named_in_full(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_landing_folder_far_away_is_named_in_full(tmp_path: Path) -> None:
 
     text = dms_declaration("shop", Path("/elsewhere"), discover(f"{tmp_path}"))
 
-    assert parse(text).tables[0].source.path == ((tmp_path / "hosts").as_posix(),)
+    assert parse_declaration(text).tables[0].source.path == ((tmp_path / "hosts").as_posix(),)
 
 
 def test_generated_files_are_guessed_as_they_were_made(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from frazil.sources.handover.capture import TakenFieldError, UnknownTimeError, c
 from frazil.sources.kinds import rows_at_source, source_of
 from frazil.sources.snapshot.capture import BadKeyError
 from frazil.sources.snapshot.source import UnreadableDumpError
-from frazil.spec.load.parse import parse
+from frazil.spec.load.parse import parse_declaration
 from frazil.spec.model.kinds.handover import Handover
 from frazil.testing.changes import COLUMNS
 
@@ -134,7 +134,7 @@ tables:
     keys: [id]
     columns: [{name: id, type: int}, {name: ts, type: timestamp}]
 """.replace("SNAPSHOTS", DUMPS)
-    parse(text)
+    parse_declaration(text)
 
     with pytest.raises(DeclarationError, match=problem):
-        parse(text.replace(part, other))
+        parse_declaration(text.replace(part, other))

@@ -18,7 +18,7 @@ from frazil.sources.ledger import KnownFile, Ledger
 from frazil.sources.postgres.errors import SlotLostError
 from frazil.sources.snapshot.capture import SnapshotCapture
 from frazil.sources.snapshot.source import DumpGoneError
-from frazil.spec.load.parse import parse
+from frazil.spec.load.parse import parse_declaration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ def ledger(paths: Sequence[str]) -> Ledger:
 
 
 def declared(folder: Path, source: str) -> Pipeline:
-    return parse(f"""
+    return parse_declaration(f"""
 pipeline: lost
 lake: {{warehouse: ./lake}}
 tables:

@@ -15,7 +15,7 @@ from frazil.serve.check.check import check
 from frazil.serve.query.query import query
 from frazil.sources.kinds import captures_of
 from frazil.spark.session import spark_session
-from frazil.spec.load.parse import parse
+from frazil.spec.load.parse import parse_declaration
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -265,10 +265,10 @@ def test_each_shard_is_compared_with_its_own_source(
 )
 def test_shards_that_cannot_work_are_refused(change: tuple[str, str], said: str) -> None:
     with pytest.raises(FrazilError) as error:
-        parse(FILES.replace("SEQUENCE", "effective_at: ts").replace(*change))
+        parse_declaration(FILES.replace("SEQUENCE", "effective_at: ts").replace(*change))
     assert said in f"{error.value}"
 
 
 def test_dumps_of_two_shards_do_not_land_in_one_folder() -> None:
     with pytest.raises(FrazilError, match=r"lie in one folder: \./landing/snapshot/orders"):
-        parse(DUMPS.replace(", landing: ./landing/eu", "").replace(", landing: ./landing/us", ""))
+        parse_declaration(DUMPS.replace(", landing: ./landing/eu", "").replace(", landing: ./landing/us", ""))

@@ -9,7 +9,7 @@ import pytest
 from frazil.errors import DeclarationProblems
 from frazil.spec import Pipeline
 from frazil.spec.check.check import problems
-from frazil.spec.load.parse import parse
+from frazil.spec.load.parse import parse_declaration
 
 LOG = {"kind": "audit_log", "table": "public.orders"}
 LOGGED = {**LOG, "url": "${env:SHOP}", "log": "public.audit", "landing": "landing/log"}
@@ -120,7 +120,7 @@ def test_meaningless_settings_are_reported_with_their_place(source: dict[str, An
 )
 def test_a_meaningless_rename_is_reported(renames: str, said: str) -> None:
     with pytest.raises(DeclarationProblems, match=said):
-        parse(
+        parse_declaration(
             "pipeline: p\nlake: {warehouse: l}\ntables:\n  - name: t\n    source: {kind: dms, path: l, header: true}\n"
             f"    keys: [id]\n    columns: [{{name: id}}, {{name: n}}]\n    renames: {renames}\n"
         )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from frazil.spec.load.document import read_document
-from frazil.spec.load.parse import parse
+from frazil.spec.load.parse import parse_declaration
 from frazil.spec.load.project import json_schema
 from frazil.spec.model.types import SIMPLE
 
@@ -55,4 +55,4 @@ def test_every_example_is_right(example: dict[str, Any]) -> None:
     # JSON is YAML.
     whole = {**WHOLE, "gold": [], "tables": [table], **top}
 
-    assert parse(json.dumps(whole)).tables
+    assert parse_declaration(json.dumps(whole)).tables

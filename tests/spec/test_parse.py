@@ -10,7 +10,7 @@ import pytest
 
 from frazil.errors import DeclarationError, DeclarationProblems
 from frazil.spec import Column, Current, DmsFiles, History, Lake, Pipeline, Table
-from frazil.spec.load.parse import load, parse
+from frazil.spec.load.parse import load, parse_declaration
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*/*.yml"))
 
@@ -78,7 +78,7 @@ frazil.yml:22:23: 'retain_last' of the upkeep is 0; it must be 1 or more
 def told(text: str) -> list[str]:
     """Show the problems of a text."""
     with pytest.raises(DeclarationProblems) as caught:
-        parse(text)
+        parse_declaration(text)
     return list(caught.value.problems)
 
 
@@ -102,7 +102,7 @@ def test_yaml_and_python_declare_the_same() -> None:
         marts=(Current(), History()),
     )
 
-    assert parse(RIGHT).model_dump() == (
+    assert parse_declaration(RIGHT).model_dump() == (
         Pipeline(pipeline="shop", lake=Lake(warehouse="./lake"), tables=(hosts,)).model_dump()
     )
 
@@ -199,7 +199,7 @@ def test_what_is_no_declaration_at_all_says_so(text: str, problem: str) -> None:
 def test_references_are_kept_as_text() -> None:
     catalog = '{type: jdbc, uri: "jdbc:x://h/d", password: "${env:P}"}'
 
-    pipeline = parse(change("./lake}", f"./lake, catalog: {catalog}}}"))
+    pipeline = parse_declaration(change("./lake}", f"./lake, catalog: {catalog}}}"))
 
     assert pipeline.lake.catalog.model_dump()["password"] == "${env:P}"  # noqa: S105 - a reference
 

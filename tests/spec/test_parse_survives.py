@@ -11,7 +11,7 @@ import pytest
 
 from frazil.errors import DeclarationProblems
 from frazil.spec import Pipeline
-from frazil.spec.load.parse import parse
+from frazil.spec.load.parse import parse_declaration
 
 TABLE: Final = {
     "name": "hosts",
@@ -65,7 +65,7 @@ def spoil(value: Any, chance: random.Random) -> None:
 
 def answer(text: str) -> Pipeline | tuple[str, ...]:
     try:
-        return parse(text)
+        return parse_declaration(text)
     except DeclarationProblems as error:
         return error.problems
 

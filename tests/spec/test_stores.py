@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frazil.errors import DeclarationError, DeclarationProblems
-from frazil.spec.load.parse import parse
+from frazil.spec.load.parse import parse_declaration
 from frazil.spec.model.stores import Store, is_store, split, store_access
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ stores:
 """
 
     with pytest.raises(DeclarationProblems) as caught:
-        parse(text + TABLE)
+        parse_declaration(text + TABLE)
 
     problems = "\n".join(caught.value.problems)
     assert "'./landing' is not an address of an object store" in problems
@@ -106,7 +106,7 @@ stores:
 
 
 def test_tables_know_the_stores_of_their_pipeline_and_are_not_changed_by_it() -> None:
-    pipeline = parse("pipeline: p\nlake: {warehouse: lake}\nstores: {s3://b: {region: r}}" + TABLE)
+    pipeline = parse_declaration("pipeline: p\nlake: {warehouse: lake}\nstores: {s3://b: {region: r}}" + TABLE)
 
     [table] = pipeline.tables
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frazil.marts.bitemporal import known_open_versions, known_versions
-from frazil.marts.current import hard, soft
+from frazil.marts.current import hard_rows, soft_rows
 from frazil.marts.fold import alone, fill, newest
 from frazil.marts.fold_spec import columns_of
 from frazil.marts.history import BASE, open_versions, versions
@@ -71,4 +71,4 @@ def multi_change_keys(changes: DataFrame, spec: FoldSpec) -> DataFrame:
 
 
 def _states(mart: Current, folded: DataFrame, spec: FoldSpec) -> DataFrame:
-    return (soft if mart.deletes == "soft" else hard)(folded, spec)
+    return (soft_rows if mart.deletes == "soft" else hard_rows)(folded, spec)

@@ -25,7 +25,7 @@ FLAGS: Final = ("is_deleted", "deleted_at", r.POSITION, r.ROW)
 """Columns of a soft table that come from a delete, even from a delete without values."""
 
 
-def hard(folded: DataFrame, spec: FoldSpec) -> DataFrame:
+def hard_rows(folded: DataFrame, spec: FoldSpec) -> DataFrame:
     """Return the rows of a current table without deleted ones.
 
     Args:
@@ -39,11 +39,11 @@ def hard(folded: DataFrame, spec: FoldSpec) -> DataFrame:
     return states(folded, spec, "hard").where(STANDS).drop(STANDS)
 
 
-def soft(folded: DataFrame, spec: FoldSpec) -> DataFrame:
+def soft_rows(folded: DataFrame, spec: FoldSpec) -> DataFrame:
     """Return the rows of a current table, with deleted ones flagged and with their last known values.
 
     Args:
-        folded: as for :func:`hard`; after a delete, ``_cdc_values`` has the last known values.
+        folded: as for :func:`hard_rows`; after a delete, ``_cdc_values`` has the last known values.
         spec: the table's parts.
 
     Returns:
@@ -58,7 +58,7 @@ def states(folded: DataFrame, spec: FoldSpec, deletes: Literal["hard", "soft"]) 
     """Return the newest states of all keys, including those without a row in the table.
 
     Args:
-        folded: as for :func:`hard` and :func:`soft`.
+        folded: as for :func:`hard_rows` and :func:`soft_rows`.
         spec: the table's parts.
         deletes: the kind of current table.
 

@@ -13,7 +13,7 @@ from frazil.bronze import record as r
 from frazil.marts import late
 from frazil.marts.all_rows import all_rows
 from frazil.marts.bitemporal import known_versions
-from frazil.marts.current import hard, last_known, soft, states
+from frazil.marts.current import hard_rows, last_known, soft_rows, states
 from frazil.marts.fold import NEWEST, VALUES, newest
 from frazil.marts.history import next_versions
 from frazil.marts.late import DELETE_ONLY, IS_LIVE, KINDS, LATE, RECOMPUTE, REPLACED, SUPERSEDED, verdict_sql
@@ -62,7 +62,7 @@ def _states(batch: MartBatch, folded: DataFrame, counts: DeltaCounts) -> DataFra
     """Rows of the batch's keys in a current table."""
     spec, is_soft = batch.spec, isinstance(batch.mart, Current) and batch.mart.deletes == "soft"
     fast = folded.where(f"NOT {RECOMPUTE} AND NOT {SUPERSEDED}")
-    rows = soft(fast, spec) if is_soft else hard(fast, spec)
+    rows = soft_rows(fast, spec) if is_soft else hard_rows(fast, spec)
     if is_soft and counts.deletes_without_values:
         dead = states(fast.where(f"{late.IN_TARGET} AND {VALUES} IS NULL"), spec, "soft")
         rows = rows.unionByName(last_known(batch.target.table, dead, spec))

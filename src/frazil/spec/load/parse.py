@@ -63,7 +63,7 @@ def load(path: Path | str) -> Pipeline:
     return _parsed(text, str(file), file.parent)
 
 
-def parse(text: str, *, name: str = FILE_NAME) -> Pipeline:
+def parse_declaration(text: str, *, name: str = FILE_NAME) -> Pipeline:
     """Read a declaration.
 
     Args:
