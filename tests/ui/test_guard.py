@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from starlette.testclient import TestClient
 
-from frazil.ui.app import create_app
+from frazil.ui.app import Project, create_app
 from frazil.ui.guard import HEADERS, Access, local_hosts
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def empty(tmp_path: Path) -> Path:
 
 def client_of(folder: Path, access: Access | None = None, *, known: bool = True) -> TestClient:
     own = access or Access(port=PORT, hosts=local_hosts("127.0.0.1", PORT))
-    made = TestClient(create_app(folder, own), base_url=f"http://127.0.0.1:{PORT}", follow_redirects=False)
+    made = TestClient(create_app(Project(folder), own), base_url=f"http://127.0.0.1:{PORT}", follow_redirects=False)
     if known:
         made.cookies.set(own.cookie, own.session)
     return made

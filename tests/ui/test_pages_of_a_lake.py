@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from frazil import api
-from frazil.ui.app import create_app
+from frazil.ui.app import Project, create_app
 from frazil.ui.guard import Access, local_hosts
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.spark
 def page(project: Path) -> Iterator[TestClient]:
     """A browser that has the cookie."""
     access = Access(port=80, hosts=local_hosts("127.0.0.1", 80) | {"testserver"})
-    with TestClient(create_app(project, access)) as client:
+    with TestClient(create_app(Project(project), access)) as client:
         client.cookies.set(access.cookie, access.session)
         yield client
 

@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from frazil import api
-from frazil.ui.app import create_app
+from frazil.ui.app import Project, create_app
 from frazil.ui.draw.layers import layered
 from frazil.ui.draw.scale import WIDTH, time_axis
 from frazil.ui.guard import Access, local_hosts
@@ -23,7 +23,7 @@ BEGAN = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 def shown(project: Path, path: str) -> tuple[int, str]:
     """Return status and text of a page."""
     access = Access(port=80, hosts=local_hosts("127.0.0.1", 80) | {"testserver"})
-    with TestClient(create_app(project, access)) as client:
+    with TestClient(create_app(Project(project), access)) as client:
         client.cookies.set(access.cookie, access.session)
         answer = client.get(path)
         return answer.status_code, answer.text

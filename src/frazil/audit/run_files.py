@@ -36,10 +36,24 @@ _ENDINGS: Final = (".start.json", ".end.json")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFiles:
-    """The files of one run; None for a file that is missing or unreadable."""
+    """The files of one run, each written once.
 
-    start: Mapping[str, Any] | None
-    end: Mapping[str, Any] | None
+    Attributes:
+        run: name of the run.
+        start_in, end_in: where its files are; None for one that is missing.
+    """
+
+    run: str
+    start_in: FilesPlace | None
+    end_in: FilesPlace | None
+
+    def start(self) -> Mapping[str, Any] | None:
+        """Read what the run wrote at its start; None if it is missing or unreadable."""
+        return _read(self.start_in, f"{self.run}{_ENDINGS[0]}")
+
+    def end(self) -> Mapping[str, Any] | None:
+        """Read what the run wrote at its end; None if it is missing or unreadable. It names every table of the run."""
+        return _read(self.end_in, f"{self.run}{_ENDINGS[1]}")
 
 
 class FilesPlace(Protocol):
@@ -148,13 +162,12 @@ def write_run_file(pipeline: Pipeline, run: str, part: str, content: Mapping[str
 
 
 def run_files(pipeline: Pipeline) -> Iterator[RunFiles]:
-    """Yield the files of runs, newest first. Unreadable files are left out."""
+    """Yield the files of runs, newest first, without reading them."""
     folders = [place for place in files_places(pipeline, _RUNS) if place is not None]
     places = {name: place for place in folders for name in _names(place)}
     for run in _by_time(places):
-        start, end = (_read(places.get(name), name) for name in (f"{run}{ending}" for ending in _ENDINGS))
-        if start or end:
-            yield RunFiles(start=start, end=end)
+        start_in, end_in = (places.get(f"{run}{ending}") for ending in _ENDINGS)
+        yield RunFiles(run=run, start_in=start_in, end_in=end_in)
 
 
 def _let_go(folder: FilesPlace) -> None:

@@ -7,13 +7,14 @@ without PyIceberg, which takes seconds to import. Services are asked through PyI
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from urllib.parse import quote as percent_encoded
 
@@ -25,13 +26,16 @@ from frazil.spec.location import embedded_catalog
 from frazil.spec.tables import lake_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from frazil.spec import Namespaces, Pipeline
     from frazil.spec.model.pipeline import Catalog
 
 Located = dict[tuple[str, str], str]
 """(namespace, table) -> address of the table's newest metadata file, with its login where the catalog hands one out."""
+
+Wanted: TypeAlias = "Collection[tuple[str, str]] | None"
+"""(namespace, table) of the tables that are looked for; None for all."""
 
 _TABLES: Final = (
     "SELECT table_namespace, table_name, metadata_location FROM iceberg_tables "
@@ -76,12 +80,13 @@ class CatalogClientError(SetupError):
 class CatalogReader(Protocol):
     """A catalog that is read without Spark, once for each command, and never written."""
 
-    def tables(self, *, of_others: bool = True) -> Located:
+    def tables(self, *, of_others: bool = True, only: Wanted = None) -> Located:
         """List tables of the catalog at this moment, without views.
 
         Args:
             of_others: include tables that other pipelines own. A service needs one request for each table, so callers
                 that need only their own tables pass False; a database returns all of them in one query.
+            only: tables of this pipeline that are looked for; None for all.
 
         Raises:
             NoLakeError: the catalog has no Iceberg tables yet.
@@ -117,18 +122,18 @@ class EmbeddedReader:
 
     file: Path
 
-    def tables(self, *, of_others: bool = True) -> Located:  # noqa: ARG002 - the database gives all at once
+    def tables(self, *, of_others: bool = True, only: Wanted = None) -> Located:  # noqa: ARG002 - gives all at once
         """List the tables, as :meth:`CatalogReader.tables`."""
         file = self.file
         if not file.is_file():
             raise NoLakeError(f"{file.parent}")
         try:
-            found = _sqlite(f"file:{percent_encoded(f'{file}')}?mode=ro")
+            found = _sqlite(f"file:{percent_encoded(f'{file}')}?mode=ro", only)
         except sqlite3.OperationalError as error:
             # SQLite needs write permission to read a log; without a log the file alone is complete.
             if file.with_name(f"{file.name}-wal").exists():
                 raise CatalogError(f"the catalog {file} cannot be read: {error}") from error
-            found = _sqlite(f"file:{percent_encoded(f'{file}')}?mode=ro&immutable=1")
+            found = _sqlite(f"file:{percent_encoded(f'{file}')}?mode=ro&immutable=1", only)
         except sqlite3.DatabaseError as error:
             raise _unreadable(file, f"{error}") from error
         if found is None and _is_cut(file):
@@ -169,16 +174,16 @@ class JdbcReader:
     settings: Mapping[str, str] = field(repr=False)
     warehouse: str
 
-    def tables(self, *, of_others: bool = True) -> Located:  # noqa: ARG002 - the database gives all at once
+    def tables(self, *, of_others: bool = True, only: Wanted = None) -> Located:  # noqa: ARG002 - gives all at once
         """List the tables, as :meth:`CatalogReader.tables`."""
         address = self.settings["uri"].removeprefix("jdbc:")
         with _answering("jdbc"):
             if address.startswith("sqlite:"):
                 path = Path(address.removeprefix("sqlite:").partition("?")[0])
                 is_new = path.parent.is_dir() and not path.exists()
-                found = None if is_new else _sqlite(f"file:{path}?mode=ro")
+                found = None if is_new else _sqlite(f"file:{path}?mode=ro", only)
             elif address.startswith("postgresql:"):
-                found = _postgres(address, self.settings)
+                found = _postgres(address, self.settings, only)
             else:
                 kind = address.partition(":")[0]
                 message = f"there is no reader for a JDBC catalog on {kind}, only for postgresql and sqlite"
@@ -197,7 +202,7 @@ class ServiceReader:
     namespaces: Namespaces
     own: tuple[tuple[str, str], ...]
 
-    def tables(self, *, of_others: bool = True) -> Located:
+    def tables(self, *, of_others: bool = True, only: Wanted = None) -> Located:
         """Load tables in parallel, without tables of other pipelines that cannot be loaded.
 
         Raises:
@@ -214,7 +219,8 @@ class ServiceReader:
         # Hive's client has one connection, so threads would read each other's answers.
         pool = ThreadPoolExecutor(1 if self.kind == "hive" else _AT_ONCE)
         try:
-            asked = {path: pool.submit(self._load, catalog, path, known) for path in (*self.own, *listed)}
+            paths = (*self.own, *listed) if only is None else only
+            asked = {path: pool.submit(self._load, catalog, path, known) for path in paths}
             found = {path: answer.result() for path, answer in asked.items()}
         finally:
             pool.shutdown(cancel_futures=True)
@@ -251,13 +257,17 @@ def _answering(kind: str, *, table: str | None = None) -> Iterator[None]:
         ) from None
 
 
-def _sqlite(uri: str) -> Located | None:
+def _sqlite(uri: str, only: Wanted) -> Located | None:
     with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=30)) as connection:
         (is_used,) = connection.execute(_IS_USED).fetchone()
-        return _located(connection.execute(_TABLES).fetchall()) if is_used else None
+        if not is_used:
+            return None
+        some = "" if only is None else " AND table_name IN (SELECT value FROM json_each(?))"
+        names = () if only is None else (json.dumps(sorted({name for _, name in only})),)
+        return _located(connection.execute(f"{_TABLES}{some}", names).fetchall(), only)
 
 
-def _postgres(address: str, settings: Mapping[str, str]) -> Located | None:
+def _postgres(address: str, settings: Mapping[str, str], only: Wanted) -> Located | None:
     parts = urlsplit(address)
     given = dict(parse_qsl(parts.query))
     known = {name: text for name, text in given.items() if name in _POSTGRES_SETTINGS}
@@ -268,18 +278,19 @@ def _postgres(address: str, settings: Mapping[str, str]) -> Located | None:
     uri = urlunsplit(parts._replace(query=urlencode(known)))
     with contextlib.closing(client.connect(uri, connect_timeout=10, **login)) as connection:
         cursor = connection.cursor()
+        some = "" if only is None else " AND table_name = ANY(%s)"
         try:
-            cursor.execute(_TABLES)
+            cursor.execute(f"{_TABLES}{some}", None if only is None else ([name for _, name in only],))
         except client.Error as error:
             # psycopg says sqlstate, psycopg2 pgcode.
             if _UNDEFINED_TABLE in (getattr(error, "sqlstate", None), getattr(error, "pgcode", None)):
                 return None
             raise
-        return _located(cursor.fetchall())
+        return _located(cursor.fetchall(), only)
 
 
-def _located(rows: list[tuple[str, str, str]]) -> Located:
-    return {(namespace, name): location for namespace, name, location in rows}
+def _located(rows: list[tuple[str, str, str]], only: Wanted) -> Located:
+    return {(space, name): location for space, name, location in rows if only is None or (space, name) in only}
 
 
 def _address(table: Any, known: Mapping[str, str]) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from frazil.catalog.catalogs import NoLakeError
 from frazil.gold import render
@@ -195,27 +196,32 @@ def gold_lineage(pipeline: Pipeline, marts: Mapping[str, Mapping[str, str]]) -> 
     known = {name: {column: kind or "string" for column, kind in columns.items()} for name, columns in marts.items()}
     found: dict[str, Origins] = {}
     for gold in gold_in_order(pipeline):
-        found[gold.name] = _origins(render(gold.sql, quote), known)
+        read = [name for name in dict.fromkeys(mart_references(gold.sql)) if name in known]
+        found[gold.name] = _origins(render(gold.sql, quote), tuple((name, *known[name].items()) for name in read))
         known[gold.name] = dict.fromkeys(found[gold.name], "string")
     return found
 
 
-def _origins(sql: str, known: Mapping[str, Mapping[str, str]]) -> Origins:
+@lru_cache(maxsize=1_000)
+def _origins(sql: str, read: tuple[Any, ...]) -> Origins:
+    """Return the origins of a SELECT; ``read`` are the tables that it reads, each a name and (column, type) pairs."""
     from sqlglot import exp, parse_one  # noqa: PLC0415 - only lineage needs it
     from sqlglot.errors import SqlglotError  # noqa: PLC0415
     from sqlglot.lineage import lineage  # noqa: PLC0415
     from sqlglot.optimizer.qualify import qualify  # noqa: PLC0415
+    from sqlglot.optimizer.scope import build_scope  # noqa: PLC0415
 
-    schema: dict[str, object] = {name: dict(columns) for name, columns in known.items()}
+    schema: dict[str, object] = {name: dict(columns) for name, *columns in read}
     try:
         tree = qualify(parse_one(sql, dialect="spark"), dialect="spark", schema=schema, validate_qualify_columns=False)
         if not isinstance(tree, exp.Query):
             return {}
         found: Origins = {}
+        scope = build_scope(tree)
         for column in tree.named_selects:
             leaves = [
                 (node.source.name, node.name.rpartition(".")[2].strip('`"'))
-                for node in lineage(column, tree, schema=schema, dialect="spark").walk()
+                for node in lineage(column, tree, schema=schema, dialect="spark", scope=scope).walk()
                 if not node.downstream and isinstance(node.source, exp.Table)
             ]
             found[column] = tuple(dict.fromkeys(leaves))

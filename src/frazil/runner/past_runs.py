@@ -80,11 +80,12 @@ def standing(pipeline: Pipeline, names: Collection[str]) -> Standing:
     waiting = {*names}
     mine = (run for run in run_files(pipeline) if pipeline_of(run) == pipeline.pipeline)
     for number, run in enumerate(mine):
-        if run.end is None:
+        end = run.end()
+        if end is None:
             open_run = open_run_of(pipeline, run) if number == 0 else open_run
             continue
         try:
-            met = _met(run.end)
+            met = _met(end)
         except (KeyError, TypeError, ValueError, AttributeError):
             continue  # not ours, or of another version
         for name, failed in met.items():
@@ -97,10 +98,20 @@ def standing(pipeline: Pipeline, names: Collection[str]) -> Standing:
     return Standing(failures=failures, open_run=open_run)
 
 
+def newest_open_run(pipeline: Pipeline) -> OpenRun | None:
+    """Return the newest run if it has not ended.
+
+    Cost: reads its small record of the start, and those of newer runs of other pipelines in the warehouse.
+    """
+    mine = (run for run in run_files(pipeline) if pipeline_of(run) == pipeline.pipeline)
+    newest = next(mine, None)
+    return None if newest is None or newest.end_in is not None else open_run_of(pipeline, newest)
+
+
 def pipeline_of(run: RunFiles) -> object:
     """Return the pipeline of a run; several pipelines may share a warehouse."""
     try:
-        event: Mapping[str, Any] = run.end or run.start or {}
+        event: Mapping[str, Any] = run.start() or run.end() or {}
         return event["job"]["name"]
     except (KeyError, TypeError):
         return None
@@ -130,7 +141,7 @@ def _met(event: Mapping[str, Any]) -> dict[str, tuple[PastFailure, ...]]:
 def open_run_of(pipeline: Pipeline, run: RunFiles) -> OpenRun | None:
     """Return a run that has a start and no end; None if its record is of another version."""
     try:
-        event: Mapping[str, Any] = run.start or {}
+        event: Mapping[str, Any] = run.start() or {}
         told = event["run"]["facets"][FACET]
         return OpenRun(
             run_id=event["run"]["runId"],

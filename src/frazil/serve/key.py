@@ -10,7 +10,7 @@ import duckdb
 
 from frazil.bronze import record as r
 from frazil.catalog.trouble import translated
-from frazil.duck.database import connect
+from frazil.duck.database import cursor
 from frazil.duck.sql import identifier
 from frazil.serve.check.fold import TIME, in_order, time_of
 from frazil.serve.layers import layers
@@ -20,6 +20,7 @@ from frazil.silver.baseline import baseline_of
 from frazil.spec.amount import html_lines, html_table
 from frazil.spec.pii import stored_keys
 from frazil.spec.sql.select import source_table
+from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -149,8 +150,9 @@ def explain_key(pipeline: Pipeline, table: str, key_values: Mapping[str, str] | 
     """
     declared = source_table(pipeline, table)
     [texts] = stored_keys(pipeline, declared, [_texts(declared, key_values)])
-    located = tables(pipeline)
-    with translated(pipeline), connect(located) as connection:
+    own = source_tables(pipeline, declared)
+    located = tables(pipeline, only={own.bronze.key, *(made.key for made in own.computed)})
+    with translated(pipeline), cursor(located, {}) as connection:
         here = layers(pipeline, declared, located)
         if not here.changes.exists:
             raise QueryError(f"table {declared.name!r} has no changes yet", hint="frazil run")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -12,7 +13,7 @@ from frazil.audit.run_files import run_files
 from frazil.catalog.catalogs import NoLakeError
 from frazil.errors import StorageError
 from frazil.iceberg.snapshot import TableSnapshot
-from frazil.runner.past_runs import FACET, standing
+from frazil.runner.past_runs import FACET, newest_open_run, pipeline_of
 from frazil.serve.checks import LastChecks, last_checks
 from frazil.serve.tables import read_snapshot, tables
 from frazil.spec.tables import gold_table, lake_tables, source_tables
@@ -21,9 +22,10 @@ from frazil.steps import SparkRuns
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from frazil.audit.run_files import RunFiles
     from frazil.catalog.catalogs import Located
     from frazil.runner.past_runs import OpenRun
-    from frazil.spec import Pipeline, Table
+    from frazil.spec import Gold, Pipeline, Table
     from frazil.spec.tables import LakeTable
 
 Event: TypeAlias = "Mapping[str, Any]"
@@ -122,29 +124,36 @@ def overview(pipeline: Pipeline, names: Collection[str]) -> Overview:
     Raises:
         StorageError: the catalog cannot be read.
 
-    Cost: reads the catalog, a metadata file for each of the tables, at most twenty run files and the last checks.
+    Cost: asks the catalog for these tables, reads a metadata file for each, at most twenty run files that this process
+    has not read yet, and the last checks.
     """
+    chosen = [table for table in pipeline.tables if table.name in names]
+    golds = [gold for gold in pipeline.gold if f"gold.{gold.name}" in names]
     try:
-        located, exists = tables(pipeline), True
+        located = tables(pipeline, only={made.key for made in _made_of(pipeline, chosen, golds)})
+        exists = bool(located or tables(pipeline))
     except NoLakeError:
         located, exists = {}, False
     results = _results(pipeline, names)
-    found = [
-        _table(pipeline, table, located, results.get(table.name, ()))
-        for table in pipeline.tables
-        if table.name in names
-    ]
-    for gold in pipeline.gold:
-        if (name := f"gold.{gold.name}") in names:
-            made = gold_table(pipeline, gold)
-            one, trouble = _made(made, located, None)
-            marts, at = (one,), one.committed_at
-            found.append(
-                TableOverview(table=name, committed_at=at, marts=marts, results=results.get(name, ()), trouble=trouble)
-            )
+    found = [_table(pipeline, table, located, results.get(table.name, ())) for table in chosen]
+    for gold in golds:
+        name = f"gold.{gold.name}"
+        one, trouble = _made(gold_table(pipeline, gold), located, None)
+        marts, at = (one,), one.committed_at
+        found.append(
+            TableOverview(table=name, committed_at=at, marts=marts, results=results.get(name, ()), trouble=trouble)
+        )
     checks = last_checks(pipeline)
     found = [replace(one, checks=checks.get(one.table.removeprefix("gold."), LastChecks())) for one in found]
-    return Overview(tables=tuple(found), exists=exists and bool(located), open_run=standing(pipeline, ()).open_run)
+    return Overview(tables=tuple(found), exists=exists, open_run=newest_open_run(pipeline))
+
+
+def _made_of(pipeline: Pipeline, chosen: Sequence[Table], golds: Sequence[Gold]) -> Iterator[LakeTable]:
+    for table in chosen:
+        own = source_tables(pipeline, table)
+        yield from (own.bronze, *own.computed)
+    for gold in golds:
+        yield gold_table(pipeline, gold)
 
 
 def _table(pipeline: Pipeline, table: Table, located: Located, results: Sequence[RunResult]) -> TableOverview:
@@ -198,10 +207,14 @@ def _snapshot(made: LakeTable, located: Located) -> tuple[TableSnapshot, str | N
 
 def _results(pipeline: Pipeline, names: Collection[str]) -> dict[str, tuple[RunResult, ...]]:
     found: dict[str, list[RunResult]] = {name: [] for name in names}
-    for event in islice(run_ends(pipeline), _RUNS_READ):
-        for name, result in _met(event):
-            if name in found and len(found[name]) < _RESULTS:
-                found[name].append(result)
+    for run in islice(_ended(pipeline), _RUNS_READ):
+        try:
+            met = _met(run)
+        except _UnreadableError:
+            continue
+        for name, results in found.items():
+            if name in met and len(results) < _RESULTS:
+                results.append(met[name])
         if all(len(some) == _RESULTS for some in found.values()):
             break
     return {name: tuple(some) for name, some in found.items()}
@@ -209,13 +222,30 @@ def _results(pipeline: Pipeline, names: Collection[str]) -> dict[str, tuple[RunR
 
 def run_ends(pipeline: Pipeline) -> Iterator[Event]:
     """Yield the events at the ends of a pipeline's runs, newest first; unreadable ones are left out."""
-    for run in run_files(pipeline):
-        end = run.end
-        if end is not None and end.get("job", {}).get("name") == pipeline.pipeline:
+    for run in _ended(pipeline):
+        end = run.end()
+        if end is not None:
             yield end
 
 
-def _met(event: Event) -> Iterator[tuple[str, RunResult]]:
+def _ended(pipeline: Pipeline) -> Iterator[RunFiles]:
+    return (run for run in run_files(pipeline) if run.end_in is not None and pipeline_of(run) == pipeline.pipeline)
+
+
+class _UnreadableError(Exception):
+    """The record of a run cannot be read, now at least."""
+
+
+@lru_cache(maxsize=_RUNS_READ)
+def _met(ended: RunFiles) -> Mapping[str, RunResult]:
+    """Return the results of a run, which never change."""
+    end = ended.end()
+    if end is None:
+        raise _UnreadableError
+    return dict(_told(end))
+
+
+def _told(event: Event) -> Iterator[tuple[str, RunResult]]:
     try:
         run, at = event["run"], dt.datetime.fromisoformat(event["eventTime"])
         told: Iterable[Event] = (*run["facets"][FACET]["tables"], *run["facets"][FACET]["gold"])

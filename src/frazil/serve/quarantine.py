@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from frazil.bronze import record as r
 from frazil.catalog.catalogs import NoLakeError
 from frazil.catalog.trouble import translated
-from frazil.duck.database import connect
-from frazil.serve.layers import layers
-from frazil.serve.tables import tables, verify_manifests
+from frazil.duck.database import cursor
+from frazil.duck.sql import scan
+from frazil.serve.tables import read_snapshot, tables, verify_manifests
 from frazil.spec.sql.select import source_table
+from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
     import duckdb
 
-    from frazil.catalog.catalogs import Located
-    from frazil.serve.layers import Layer
-    from frazil.spec import Pipeline, Table
+    from frazil.spec import Pipeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,37 +103,45 @@ def quarantine(
         NoLakeError: no table of the lake exists.
         DamagedTableError: a file of a quarantine is missing or damaged.
 
-    Cost: one scan of each quarantine; no file of a table without bad records is opened.
+    Cost: one scan of each quarantine for its rules, which this process then knows, and one for the records; no file of
+    a table without bad records is opened.
     """
     chosen = pipeline.tables if table is None else (source_table(pipeline, table),)
-    located = tables(pipeline)
-    if not located:
+    names = {source_tables(pipeline, one).quarantine.key: one.name for one in chosen}
+    located = tables(pipeline, only=names)
+    if not located and not tables(pipeline):
         raise NoLakeError(pipeline.lake.warehouse)
+    filled = {key: located[key] for key in names if key in located and read_snapshot(located[key]).records}
     rules: list[BrokenRule] = []
     found: list[QuarantinedRecord] = []
-    with translated(pipeline), connect(located) as duck:
-        for one in chosen:
-            if (layer := _layer(pipeline, one, located)) is not None:
-                rules += _rules(duck, one.name, layer)
-                found += _records(duck, layer, limit, rule, after) if table is not None else []
+    for location in filled.values():
+        verify_manifests(location)
+    with translated(pipeline), cursor(filled, {}) as duck:
+        for key, location in filled.items():
+            rules += _rules(duck, names[key], location)
+            found += _records(duck, location, limit, rule, after) if table is not None else []
     return Quarantine(rules=tuple(sorted(rules, key=lambda rule: -rule.records)), records=tuple(found))
 
 
-def _layer(pipeline: Pipeline, table: Table, located: Located) -> Layer | None:
-    """Return a table's quarantine; None if it is empty."""
-    layer = layers(pipeline, table, located).quarantine
-    if layer.damage is not None:
-        raise layer.damage
-    if layer.location is None or not layer.snapshot.records:
-        return None
-    verify_manifests(layer.location)
-    return layer
+_KNOWN: Final = 1_000
+_known: dict[str, tuple[BrokenRule, ...]] = {}
+"""Broken rules by the address of a quarantine's metadata file, whose rows never change."""
 
 
-def _rules(duck: duckdb.DuckDBPyConnection, table: str, layer: Layer) -> list[BrokenRule]:
+def _rules(duck: duckdb.DuckDBPyConnection, table: str, location: str) -> tuple[BrokenRule, ...]:
+    found = _known.get(location)
+    if found is None:
+        found = tuple(_counted(duck, table, location))
+        while len(_known) >= _KNOWN:
+            _known.pop(next(iter(_known)), None)
+        _known[location] = found
+    return found
+
+
+def _counted(duck: duckdb.DuckDBPyConnection, table: str, location: str) -> list[BrokenRule]:
     rows = duck.execute(
         f'SELECT rule, "column", count(*), min({r.BATCH}), max({r.BATCH}), '
-        f"arg_max(reason, ({r.BATCH}, {r.FILE}, {r.ROW})) FROM {layer.rows} GROUP BY ALL ORDER BY ALL"
+        f"arg_max(reason, ({r.BATCH}, {r.FILE}, {r.ROW})) FROM {scan(location)} GROUP BY ALL ORDER BY ALL"
     ).fetchall()
     return [
         BrokenRule(
@@ -145,7 +152,7 @@ def _rules(duck: duckdb.DuckDBPyConnection, table: str, layer: Layer) -> list[Br
 
 
 def _records(
-    duck: duckdb.DuckDBPyConnection, layer: Layer, limit: int, rule: str | None, after: Place | None
+    duck: duckdb.DuckDBPyConnection, location: str, limit: int, rule: str | None, after: Place | None
 ) -> list[QuarantinedRecord]:
     wanted: list[str] = ["true"]
     given: list[int | str] = []
@@ -157,7 +164,7 @@ def _records(
         wanted.append(f"({r.BATCH} < ? OR ({r.BATCH} = ? AND {place}))")
         given += [batch, batch, file, file, row]
     rows = duck.execute(
-        f'SELECT {r.FILE}, {r.ROW}, {r.POSITION}, {r.BATCH}, rule, reason, "column", raw FROM {layer.rows} '
+        f'SELECT {r.FILE}, {r.ROW}, {r.POSITION}, {r.BATCH}, rule, reason, "column", raw FROM {scan(location)} '
         f"WHERE {' AND '.join(wanted)} ORDER BY {r.BATCH} DESC, {r.FILE}, {r.ROW} LIMIT ?",
         [*given, limit],
     ).fetchall()

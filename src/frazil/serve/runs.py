@@ -176,10 +176,11 @@ def _all(pipeline: Pipeline) -> Iterator[PastRun]:
 
 
 def _past_run(pipeline: Pipeline, files: RunFiles, *, is_newest: bool) -> PastRun:
-    event: Mapping[str, Any] = files.end or files.start or {}
-    began_at = None if files.start is None else dt.datetime.fromisoformat(files.start["eventTime"])
+    start, end = files.start(), files.end()
+    event: Mapping[str, Any] = end or start or {}
+    began_at = None if start is None else dt.datetime.fromisoformat(start["eventTime"])
     run_id = event["run"]["runId"]
-    if files.end is None:
+    if end is None:
         # Only the newest can be running: runs of a pipeline take turns.
         known = open_run_of(pipeline, files) if is_newest else None
         state: RunState = "running" if known is not None and known.is_running else "killed"

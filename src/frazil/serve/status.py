@@ -16,7 +16,7 @@ from frazil.duck.database import connect
 from frazil.duck.sql import scan
 from frazil.errors import FrazilError, HistoryChangedError, StorageError
 from frazil.iceberg.snapshot import TableSnapshot
-from frazil.runner.past_runs import standing
+from frazil.runner.past_runs import newest_open_run, standing
 from frazil.serve.checks import LastChecks, last_checks
 from frazil.serve.lag import CaptureLag, Lags
 from frazil.serve.layers import verify_foreign, verify_gold
@@ -163,7 +163,7 @@ def status(pipeline: Pipeline, *, select: Sequence[str] = ()) -> list[TableStatu
 
 def open_run(pipeline: Pipeline) -> OpenRun | None:
     """Return the newest run if it has not ended, because it is running or was killed; otherwise None."""
-    return standing(pipeline, ()).open_run
+    return newest_open_run(pipeline)
 
 
 def gold_status(pipeline: Pipeline, *, select: Sequence[str] = ()) -> list[MadeStatus]:

@@ -29,12 +29,13 @@ if TYPE_CHECKING:
     Path = tuple[str, str]
 
 
-def tables(pipeline: Pipeline, *, of_others: bool = False) -> Located:
+def tables(pipeline: Pipeline, *, of_others: bool = False, only: Collection[tuple[str, str]] | None = None) -> Located:
     """List the current tables of a pipeline. A catalog in a database lists tables of other pipelines as well.
 
     Args:
         pipeline: the declaration.
         of_others: include tables of others in the pipeline's namespaces, also if that takes a request for each table.
+        only: (namespace, table) of those that are looked for; None for all.
 
     Raises:
         NoLakeError: the catalog was never written.
@@ -43,7 +44,7 @@ def tables(pipeline: Pipeline, *, of_others: bool = False) -> Located:
         CatalogClientError: the catalog is a service, and ``frazil[catalogs]`` is not installed.
     """
     try:
-        found = catalog_reader(pipeline).tables(of_others=of_others)
+        found = catalog_reader(pipeline).tables(of_others=of_others, only=only)
     except NoLakeError:
         for table in pipeline.tables:
             verify_catalog(pipeline, table, None)

@@ -95,7 +95,7 @@ class Project:
 
 
 def create_app(
-    declaration: Declaration,
+    project: Project,
     access: Access,
     *,
     clock: Callable[[], dt.datetime] | None = None,
@@ -104,12 +104,11 @@ def create_app(
     """Return the application that shows the lake of a declaration.
 
     Args:
-        declaration: a pipeline, or the path of its declaration, which is read again when it changes.
+        project: the declaration.
         access: who may ask.
         clock: returns the time for ages such as "3 h ago"; None for this machine's clock.
         docs: folder of the documentation's site; None if it is not installed.
     """
-    project = Project(declaration)
     templates = _environment(clock or (lambda: dt.datetime.now(dt.UTC)))
     templates.globals["docs"] = DOCS if docs else None
     app = Starlette(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
-from frazil.ui.app import create_app
+from frazil.ui.app import Project, create_app
 from frazil.ui.guard import Access, local_hosts
 from frazil.ui.trouble import PageError
 
@@ -30,12 +30,14 @@ class PageServer:
         server: serves with :meth:`serve`, until its ``should_exit`` is true.
         listening: the socket.
         address: address without a token, such as ``http://127.0.0.1:8321/``.
+        pipeline: name of the pipeline that it shows.
     """
 
     access: Access
     server: uvicorn.Server
     listening: socket.socket
     address: str
+    pipeline: str
 
     @property
     def link(self) -> str:
@@ -75,8 +77,11 @@ def page_server(
         renewed: receives a new link each time one was used.
 
     Raises:
+        DeclarationError: the declaration is missing or has mistakes.
         PageError: the port is in use, or the host is not of this machine.
     """
+    project = Project(declaration)
+    pipeline = project.pipeline().pipeline  # read here, so that the first page need not wait for it
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -99,9 +104,9 @@ def page_server(
         renewed=lambda token: renewed(f"{address}?token={token}"),
     )
     settings: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False, "lifespan": "off"}
-    app = create_app(declaration, access, docs=docs)
-    config = uvicorn.Config(app, timeout_graceful_shutdown=2, **settings)
-    return PageServer(access=access, server=_Server(config), listening=listening, address=address)
+    app = create_app(project, access, docs=docs)
+    server = _Server(uvicorn.Config(app, timeout_graceful_shutdown=2, **settings))
+    return PageServer(access=access, server=server, listening=listening, address=address, pipeline=pipeline)
 
 
 def docs_folder() -> Path | None:

@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from frazil import api
 from frazil.cli.console import err, error_exit, out, print_json
 from frazil.cli.interrupt import gently
 from frazil.cli.options import AsJson, Verbose, Where
@@ -36,7 +35,6 @@ def ui(
     Example: frazil ui my_lake
     """
     with error_exit(as_json=as_json, verbose=verbose):
-        pipeline = api.load(path)  # a wrong declaration ends the command
         try:
             from frazil.ui.server import docs_folder, page_server  # noqa: PLC0415 - an extra
         except ModuleNotFoundError as error:
@@ -52,7 +50,7 @@ def ui(
         if as_json:
             print_json({"url": page.link, "address": page.address})
         else:
-            out.print(f"{pipeline.pipeline} is at {page.link}", markup=False)
+            out.print(f"{page.pipeline} is at {page.link}", markup=False)
             out.print("Ctrl-C stops it", style="dim", markup=False)
         if open_browser and not as_json:
             Timer(0.3, webbrowser.open, [page.link]).start()

@@ -34,10 +34,10 @@ def show_overview(request: Request, pipeline: Pipeline) -> dict[str, Any]:
     begin = page * _A_PAGE
     chosen = names[begin : begin + _A_PAGE]
     found = api.overview(pipeline, names if is_small else chosen)
-    rows = list(found.tables)
+    rows, shown = list(found.tables), {*chosen}
     sums = _sums(rows) if is_small else None
     return {
-        "tables": [row for row in rows if row.table in {*chosen}],
+        "tables": [row for row in rows if row.table in shown],
         "found": len(names),
         "begin": begin,
         "page": page,
@@ -46,7 +46,7 @@ def show_overview(request: Request, pipeline: Pipeline) -> dict[str, Any]:
         "exists": found.exists,
         "open_run": found.open_run,
         "live": found.open_run is not None and found.open_run.is_running,
-        "keys": {table.name: table.keys for table in pipeline.tables},
+        "keys": {table.name: table.keys for table in pipeline.tables if table.name in shown},
     }
 
 
