@@ -111,6 +111,19 @@ def test_a_run_is_found_by_its_id_or_the_end_of_it(pipeline: Pipeline) -> None:
             api.past_run(pipeline, word)
 
 
+def test_the_overview_reads_the_end_of_a_run_once(pipeline: Pipeline) -> None:
+    """With many tables it is large, and it never changes."""
+    run = ran(pipeline, 1)
+    folder = run_files.runs_folder(pipeline)
+    assert folder is not None
+    before = api.overview(pipeline).tables[0].results
+
+    next(folder.glob("*.end.json")).write_text("[", encoding="utf-8")
+
+    assert [one.run_id for one in before] == [run]
+    assert api.overview(pipeline).tables[0].results == before
+
+
 def test_without_a_record_there_is_no_run(pipeline: Pipeline) -> None:
     assert api.runs(pipeline) == ()
     with pytest.raises(UnknownRunError, match="no record"):

@@ -95,6 +95,17 @@ def test_a_jdbc_catalog_is_read_directly(tmp_path: Path) -> None:
     assert tables(declared(tmp_path, JdbcCatalog(type="jdbc", uri=uri))) == LOCATED
 
 
+def test_only_the_tables_that_are_looked_for_are_found(tmp_path: Path) -> None:
+    """Those of the same name in another namespace are others."""
+    (tmp_path / "lake").mkdir()
+    with closing(sqlite3.connect(tmp_path / "lake" / "catalog.db")) as database:
+        database.executescript(CATALOG_SQL)
+    shop = declared(tmp_path)
+
+    assert tables(shop, only={("marts", "old"), ("marts", "new")}) == {("marts", "old"): LOCATED["marts", "old"]}
+    assert tables(shop, only={("silver", "old")}) == {}
+
+
 def test_an_unused_jdbc_catalog_means_that_the_lake_does_not_exist_yet(tmp_path: Path) -> None:
     sqlite3.connect(tmp_path / "empty.db").close()
     catalog = JdbcCatalog(type="jdbc", uri=f"jdbc:sqlite:{tmp_path}/empty.db")

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 from starlette.testclient import TestClient
 
+from frazil.errors import DeclarationError
 from frazil.ui.app import Project, create_app
 from frazil.ui.guard import HEADERS, Access, local_hosts
+from frazil.ui.server import page_server
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,3 +128,8 @@ def test_an_error_shows_its_code_and_the_way_out(empty: Path) -> None:
     assert answer.status_code == 400
     assert "FZ100" in answer.text
     assert "tabels" in answer.text
+
+
+def test_a_missing_declaration_is_an_error_before_the_first_page(tmp_path: Path) -> None:
+    with pytest.raises(DeclarationError, match="no declaration"):
+        page_server(tmp_path)
