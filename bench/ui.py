@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-_STARTS: Final = 10
+_STARTS: Final = 5
 _TIMES: Final = 40
 _VIEWS: Final = 1_000
 _MB: Final = 1e6
