@@ -203,7 +203,7 @@ class _Teller:
                 raise QueryError(f"{name}: {text!r} is no {kind.lower()}") from None
         return key
 
-    def _rows(self, sql: str, texts: Sequence[str]) -> list[Row]:
+    def _rows(self, sql: str, texts: Sequence[Any]) -> list[Row]:
         found = result_of(self._connection.sql(sql, params=list(texts)))
         return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
 
@@ -220,25 +220,37 @@ class _Teller:
         found = [self._here.fields.get(key.lower()) for key in self._here.table.keys]
         return None if made or not all(found) else [name for name in found if name]
 
+    @property
+    def _is_raw_key(self) -> str:
+        """The condition for a record whose text is the key; never true where an expression makes the key."""
+        raw = zip(self._raw_keys or (), self._types, strict=False)
+        texts = [f"{_value(identifier(name), kind, tried=True)} = {_value('?', kind)}" for name, kind in raw]
+        return " AND ".join(texts) or "false"
+
+    def _bronze(self) -> list[Row]:
+        """Return the records of bronze: their places first, from few columns, then whole records of these places."""
+        here, raw_texts = self._here, self._texts if self._raw_keys else ()
+        is_record = f"{r.KIND} IN ('{r.RECORD}', '{r.CORRECTED}')"
+        changed = self._places(f"{here.changes.rows} WHERE {self._is_key}", self._texts)
+        raw = self._places(f"{here.bronze.rows} WHERE {is_record} AND {self._is_raw_key}", raw_texts)
+        if not changed | raw:
+            return []
+        files, rows = (sorted({place[part] for place in changed | raw}) for part in (0, 1))
+        listed = "(unnest(CAST(? AS VARCHAR[])), unnest(CAST(? AS BIGINT[])))"
+        return self._rows(
+            f"SELECT * FROM {here.bronze.rows} WHERE {r.FILE} IN ({_marks(files)}) AND {r.ROW} IN ({_marks(rows)}) "
+            f"AND {is_record} AND (({r.FILE}, {r.ROW}) IN (SELECT {listed}) OR {self._is_raw_key}) "
+            f"ORDER BY {r.POSITION}, {r.ROW}, {r.BATCH}",
+            [*files, *rows, *([place[part] for place in changed] for part in (0, 1)), *raw_texts],
+        )
+
+    def _places(self, of: str, texts: Sequence[str]) -> set[tuple[str, int]]:
+        sql = f"SELECT DISTINCT {r.FILE}, {r.ROW} FROM {of}"
+        return {(file, row) for file, row in self._connection.execute(sql, list(texts)).fetchall()}
+
     def _records(self) -> list[KeyRecord]:
         here = self._here
-        place = f"({r.FILE}, {r.ROW})"
-        wanted = [f"{place} IN (SELECT {place} FROM {here.changes.rows} WHERE {self._is_key})"]
-        texts = [*self._texts]
-        if self._raw_keys:
-            raw = zip(self._raw_keys, self._types, strict=True)
-            wanted.append(
-                " AND ".join(
-                    f"{_value(identifier(name), kind, tried=True)} = {_value('?', kind)}" for name, kind in raw
-                )
-            )
-            texts += self._texts
-        records = self._rows(
-            f"SELECT * FROM {here.bronze.rows} WHERE {r.KIND} IN ('{r.RECORD}', '{r.CORRECTED}') "
-            f"AND (({') OR ('.join(wanted)})) "
-            f"ORDER BY {r.POSITION}, {r.ROW}, {r.BATCH}",
-            texts,
-        )
+        records = self._bronze()
         quarantined = self._quarantined(records)
         op = here.fields.get((here.table.source.operation_field or "").lower())
         return [
@@ -330,6 +342,10 @@ class _Teller:
         if not self._raw_keys:
             notes.append("the key is an expression: its quarantined records cannot be found")
         return notes
+
+
+def _marks(values: Sequence[Any]) -> str:
+    return ", ".join("?" * len(values))
 
 
 def _value(text: str, kind: str, *, tried: bool = False) -> str:
