@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 from tests.ui.test_guard import DECLARATION, PORT
 
-from frazil.ui.app import create_app
+from frazil.ui.app import Project, create_app
 from frazil.ui.guard import HEADERS, Access, local_hosts
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def client_of(folder: Path, docs: Path | None, *, known: bool = True) -> TestCli
     (folder / "landing").mkdir()
     (folder / "frazil.yml").write_text(DECLARATION, encoding="utf-8")
     access = Access(port=PORT, hosts=local_hosts("127.0.0.1", PORT))
-    made = TestClient(create_app(folder, access, docs=docs), base_url=f"http://127.0.0.1:{PORT}")
+    made = TestClient(create_app(Project(folder), access, docs=docs), base_url=f"http://127.0.0.1:{PORT}")
     if known:
         made.cookies.set(access.cookie, access.session)
     return made
