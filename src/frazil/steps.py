@@ -211,6 +211,9 @@ SPARK_REASONS: Final[Mapping[SparkReason, str]] = {
 }
 """The reasons in words, as the end of a sentence."""
 
+DECLARED_REASONS: Final[frozenset[SparkReason]] = frozenset({"setting", "column", "rule", "source"})
+"""Reasons that hold for each batch, by the declaration: a run prints no line for them."""
+
 
 @dataclass(frozen=True, slots=True)
 class NeedsSpark:

@@ -31,7 +31,7 @@ def test_the_docs_list_each_reason_with_its_words() -> None:
 def test_a_run_prints_one_line_for_a_table_that_needed_spark(capsys: pytest.CaptureFixture[str]) -> None:
     marts = [MartReport(mart="orders", by_spark=["ties"]), MartReport(mart="orders_history", by_spark=["ties"])]
     orders = TableReport(table="orders", outcome="done", by_spark=["key_change"], marts=marts)
-    hosts = TableReport(table="hosts", outcome="done", marts=[MartReport(mart="hosts")])
+    hosts = TableReport(table="hosts", outcome="done", by_spark=["column"], marts=[MartReport(mart="hosts")])
     report = RunReport(pipeline="shop", tables=[orders, hosts], steps=2)
 
     show_run(report, Namespaces())

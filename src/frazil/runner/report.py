@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from frazil.errors import DifferenceError, Failure, FrazilError, worst_exit
 from frazil.spec.amount import counted, html_lines, html_table
-from frazil.steps import spark_text
+from frazil.steps import DECLARED_REASONS, spark_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,8 +100,9 @@ class TableReport:
 
     @property
     def spark_text(self) -> str:
-        """Return why Spark computed the table's changes or marts in place of the driver; empty if it did not."""
-        reasons = [*self.by_spark, *(reason for mart in self.marts for reason in mart.by_spark)]
+        """Return why Spark computed the batch in place of the driver; empty if it did not, or by the declaration."""
+        every = [*self.by_spark, *(reason for mart in self.marts for reason in mart.by_spark)]
+        reasons = [reason for reason in every if reason not in DECLARED_REASONS]
         return spark_text(reasons) if reasons else ""
 
 
