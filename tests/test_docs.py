@@ -30,7 +30,6 @@ LONG_LINES: Final = (
     "docs/errors.md",
     "docs/guarantees/sources.md",
     "docs/limits-of-debezium.md",
-    "docs/trino.md",
 )
 """Pages, and folders of pages, that may have longer lines. Two of them are written by benchmarks."""
 LAWS: Final = [
