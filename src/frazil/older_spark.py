@@ -62,7 +62,7 @@ def from_arrow(spark: SparkSession, rows: pa.Table, types: StructType | None = N
     """Create a DataFrame from Arrow; pass ``types`` where Arrow's types do not imply Spark's.
 
     Args:
-        spark: a session with a JVM gateway.
+        spark: any session.
         rows: each column has at least one chunk, which may be empty.
         types: types of the columns, by position; None infers them from Arrow.
     """

@@ -201,7 +201,7 @@ def _drop(spark: SparkSession, path: tuple[str, ...]) -> bool:
         if is_missing(error):
             return False
         raise
-    folder = None if table is None else local_path(table.location())
+    folder = local_path(table.location())
     spark.sql(f"DROP TABLE IF EXISTS {name} PURGE")
     if folder is not None:
         # Killed runs leave files without a table; leftover metadata would look like a lost table.

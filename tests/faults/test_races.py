@@ -16,7 +16,6 @@ from tests.properties.world import World
 import frazil
 from frazil.catalog.trouble import translate_error
 from frazil.errors import BusyError
-from frazil.lake import commit, refs, tables
 from frazil.lake.commit import TableTransaction
 from frazil.lake.refs import create_tag, head, show_snapshot
 from frazil.lake.tables import ensure
@@ -41,15 +40,6 @@ except frazil.FrazilError as error:
     print(error, file=sys.stderr)
     sys.exit(error.exit_code)
 """
-
-
-@pytest.fixture(params=["java", "sql"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """With a JVM gateway, and without one."""
-    if request.param == "sql":
-        for room in (commit, refs, tables):
-            monkeypatch.setattr(room, "java_table", lambda *_: None)
-    return str(request.param)
 
 
 @pytest.mark.fault
@@ -80,7 +70,6 @@ def rows(session: SparkSession) -> list[int]:
     return sorted(found)
 
 
-@pytest.mark.usefixtures("way")
 def test_of_two_batches_from_one_head_only_one_is_published(spark: SparkSession, tmp_path: Path) -> None:
     """ONCE: the compare-and-swap refuses the second; nothing of it is visible."""
     session = race(World.at(tmp_path / "world", "hard"), spark)
@@ -101,7 +90,6 @@ def test_of_two_batches_from_one_head_only_one_is_published(spark: SparkSession,
     assert head(session, NAME).branches == ()
 
 
-@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("is_empty", [True, False])
 def test_a_batch_that_begins_after_another_was_published_is_refused(
     spark: SparkSession, tmp_path: Path, *, is_empty: bool
@@ -119,10 +107,7 @@ def test_a_batch_that_begins_after_another_was_published_is_refused(
     assert rows(session) == ([2] if is_empty else [1, 2])
 
 
-@pytest.mark.usefixtures("way")
-def test_a_batch_whose_base_has_expired_is_refused(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_whose_base_has_expired_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     """ONCE: another run published, and an erase or an upkeep expired what this one had read before it wrote."""
     session = race(World.at(tmp_path / "world", "hard"), spark)
     write(session, head(session, NAME), 1)
@@ -135,7 +120,6 @@ def test_a_batch_whose_base_has_expired_is_refused(
 
     with pytest.raises(BusyError, match="nothing of this batch is visible"):
         write(session, base, 3)
-    monkeypatch.undo()  # older snapshots are shown by Java alone
     with pytest.raises(BusyError, match="expired snapshot"):
         show_snapshot(session, PATH, int(base.snapshot_id or 0))
     with pytest.raises(Exception, match="Cannot find snapshot") as reading:
@@ -155,7 +139,6 @@ def write(session: SparkSession, base: TableSnapshot, number: int) -> None:
         batch.publish()
 
 
-@pytest.mark.usefixtures("way")
 def test_a_batch_is_published_whole_with_the_bookmark_of_its_end(spark: SparkSession, tmp_path: Path) -> None:
     """ONCE: deletes, rows, and a bookmark that changed on the way."""
     session = race(World.at(tmp_path / "world", "hard"), spark)
@@ -174,7 +157,6 @@ def test_a_batch_is_published_whole_with_the_bookmark_of_its_end(spark: SparkSes
     assert head(session, NAME) == published
 
 
-@pytest.mark.usefixtures("way")
 def test_a_run_with_a_dropped_branch_stops_with_an_error(spark: SparkSession, tmp_path: Path) -> None:
     """ONCE: its branch is dropped under its feet, and it stops with a clear error; the other one goes on."""
     session = race(World.at(tmp_path / "world", "hard"), spark)
@@ -261,7 +243,6 @@ def test_of_two_first_changes_of_a_table_only_one_is_published(spark: SparkSessi
     assert head(session, NAME) == published
 
 
-@pytest.mark.usefixtures("way")
 def test_a_branch_that_was_recreated_under_a_batch_is_not_published(spark: SparkSession, tmp_path: Path) -> None:
     """ONCE: Iceberg does so where a branch is dropped during a write; its deletes would be lost."""
     session = race(World.at(tmp_path / "world", "hard"), spark)

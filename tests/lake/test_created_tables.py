@@ -15,9 +15,9 @@ from frazil.plan.layout import TableLayout
 def test_a_catalog_that_silently_creates_no_table_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """Iceberg calls a first commit that fails a table that is there already, and IF NOT EXISTS forgives that."""
     asked: list[str] = []
-    catalog = SimpleNamespace(tableExists=lambda _: False)
-    spark: Any = SimpleNamespace(sql=asked.append, catalog=catalog)
-    monkeypatch.setattr(tables, "java_table", lambda *_: None)
+    spark: Any = SimpleNamespace(sql=asked.append)
+
+    monkeypatch.setattr(tables, "_columns", lambda *_: None)
     layout = TableLayout(path=("lake", "bronze", "orders"), columns={"id": "int"})
 
     with pytest.raises(CatalogError, match=r"did not make the table bronze\.orders"):

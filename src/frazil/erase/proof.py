@@ -150,10 +150,7 @@ def _values_like(job: EraseJob, made: LakeTable, texts: DataFrame) -> Iterator[t
 
 def files_below(job: EraseJob, made: LakeTable) -> list[str] | None:
     """List the files below a table's folder by address; None if this process cannot read them."""
-    table = java_table(job.context.spark, quote(*made.path))
-    if table is None:
-        return None
-    location = str(table.location())
+    location = str(java_table(job.context.spark, quote(*made.path)).location())
     if (folder := local_path(location)) is not None:
         return [f"{path}" for path in folder.rglob("*") if path.is_file()]
     if not is_store(location):

@@ -59,17 +59,17 @@ def make_durable(folder: Path) -> None:
         os.close(opened)
 
 
-def make_table_durable(table: Any | None) -> None:
+def make_table_durable(table: Any) -> None:
     """Flush a table to disk before files that an older version needs are removed.
 
     Args:
-        table: as :func:`frazil.spark.gateway.java_table` returns it. Nothing is done for None, or for a table that is
-            not on this machine's disk.
+        table: as :func:`frazil.spark.gateway.java_table` returns it. Nothing is done for a table that is not on this
+            machine's disk.
 
     Raises:
         DiskError: the disk failed.
     """
-    folder = None if table is None else local_path(table.location())
+    folder = local_path(table.location())
     if folder is not None:
         make_durable(folder)
 

@@ -48,12 +48,12 @@ class TableSnapshot:
         manifest_list: address of the file that lists the snapshot's manifests.
         committed_at: time of the snapshot.
         branches: names of all other branches.
-        location: address of the table's metadata file; None for a table that does not exist, and if SQL was used.
-            Ignored by comparisons, since a commit does not return it.
+        location: address of the table's metadata file; None for a table that does not exist. Ignored by comparisons,
+            since a commit does not return it.
         columns: current columns with types as Spark writes them; empty in the result of a commit. Ignored by
             comparisons.
         altered: columns that were renamed or dropped since the newest bookmark: old name -> new name, empty for a
-            dropped one. Ignored by comparisons; empty if SQL was used.
+            dropped one. Ignored by comparisons.
         foreign: number of snapshots since the newest bookmark that added or removed rows: another engine made them.
             Ignored by comparisons.
         snapshots: number of readable snapshots; 0 unless read from the metadata file.

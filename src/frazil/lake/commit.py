@@ -44,11 +44,10 @@ from frazil.lake.file_writer import (
     part_column,
     split_by_partition,
 )
-from frazil.lake.refs import head
 from frazil.older_spark import writes_nulls
 from frazil.plan.policy import DEFAULT_POLICY
 from frazil.spark.gateway import commit_snapshot, direct_executor, java_table, snapshot_fields
-from frazil.spec.sql.names import literal, quote
+from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -147,7 +146,7 @@ class TableTransaction:
         It fails until the snapshots with such files have expired.
         """
         table = java_table(self._spark, self.table)
-        if table is None or table.specs().size() == 1:
+        if table.specs().size() == 1:
             return True
         schema, specs = table.schema(), table.specs().values()
         return all(schema.findField(part.sourceId()) is not None for spec in specs for part in spec.fields())
@@ -171,8 +170,8 @@ class TableTransaction:
         self._stage(rows, columns, None)
 
     def touch(self) -> None:
-        """Add an empty snapshot. Needs a JVM gateway, and runs no Spark job."""
-        table: Any = java_table(self._spark, self.table)
+        """Add an empty snapshot, without a Spark job."""
+        table = java_table(self._spark, self.table)
         adding = table.newFastAppend()
         if self._bookmark:
             adding.set(BOOKMARK, bookmark_text(self._bookmark))
@@ -213,10 +212,10 @@ class TableTransaction:
         """
         table = java_table(self._spark, self.table)
         with refused_as_second(self._path):
-            self.published = self._publish_by_sql() if table is None else self._publish_by_java(table)
+            self.published = self._publish(table)
         return self.published
 
-    def _publish_by_java(self, table: Any) -> TableSnapshot:
+    def _publish(self, table: Any) -> TableSnapshot:
         # Based on the table's current state: the commit is refused if the table changes before it.
         refs, before = table.manageSnapshots(), table.operations().current()
         main = table.currentSnapshot()
@@ -234,17 +233,6 @@ class TableTransaction:
             commit_snapshot(self._spark, table, before, newest)
         published = table_snapshot(TableSnapshot(), snapshot_fields(self._spark, newest), lambda _: None)
         return replace(published, bookmark=self._bookmark)
-
-    def _publish_by_sql(self) -> TableSnapshot:
-        self._follow(None)
-        if self._base.snapshot_id is None and head(self._spark, self.table).snapshot_id is not None:
-            raise came_second(self._path)
-        catalog, *names = self._path
-        self._spark.sql(
-            f"CALL {quote(catalog)}.system.fast_forward({literal('.'.join(names))}, 'main', {literal(self._name)})"
-        )
-        self._spark.sql(f"ALTER TABLE {self.table} DROP BRANCH IF EXISTS {quote(self._name)}")
-        return head(self._spark, self.table)
 
     def _stage(self, rows: Sequence[Iterable[pa.Table]], columns: Sequence[str], places: pa.Table | None) -> None:
         summary = {BOOKMARK: bookmark_text(self._bookmark), **self._notes}
@@ -274,20 +262,16 @@ class TableTransaction:
             self._follow(table)
         self._has_writes = True
 
-    def _create_branch(self, table: Any | None) -> None:
+    def _create_branch(self, table: Any) -> None:
         with refused_as_second(self._path):  # what the branch begins with may have expired
-            if table is None:
-                at = "" if self._base.snapshot_id is None else f" AS OF VERSION {self._base.snapshot_id}"
-                self._spark.sql(f"ALTER TABLE {self.table} CREATE BRANCH {quote(self._name)}{at}")
-            else:
-                begin = (self._name,) if self._at is None else (self._name, self._at)
-                table.manageSnapshots().createBranch(*begin).commit()
+            begin = (self._name,) if self._at is None else (self._name, self._at)
+            table.manageSnapshots().createBranch(*begin).commit()
         self._has_branch = True
         if self._at is None:
             # The branch of a table without a snapshot begins with an empty one.
             self._at, _ = self._tip(table)
 
-    def _follow(self, table: Any | None) -> None:
+    def _follow(self, table: Any) -> None:
         """Verify that the branch is exactly one write further than before.
 
         Iceberg recreates a branch that was dropped during a write, without the earlier writes.
@@ -300,16 +284,10 @@ class TableTransaction:
             )
         self._at = tip[0]
 
-    def _tip(self, table: Any | None) -> tuple[int | None, int | None]:
+    def _tip(self, table: Any) -> tuple[int | None, int | None]:
         """Find the newest snapshot of the branch, and its parent."""
-        if table is not None:
-            snapshot = table.snapshot(self._name)
-            return (snapshot.snapshotId(), snapshot.parentId()) if snapshot else (None, None)
-        found = self._spark.sql(
-            f"SELECT snapshot_id, parent_id FROM {self.table}.refs JOIN {self.table}.snapshots USING (snapshot_id) "
-            f"WHERE name = {literal(self._name)}"
-        ).collect()
-        return (found[0][0], found[0][1]) if found else (None, None)
+        snapshot = table.snapshot(self._name)
+        return (snapshot.snapshotId(), snapshot.parentId()) if snapshot else (None, None)
 
 
 @contextmanager
@@ -359,7 +337,7 @@ class RowDelta:
 def takes_row_deltas(spark: SparkSession, name: str, *, deletes: bool) -> bool:
     """Return whether :func:`stage_row_delta` can be used on a table.
 
-    It needs a JVM gateway and a table without a sort order. All files must be unpartitioned, or partitioned by one of
+    It needs a table without a sort order. All files must be unpartitioned, or partitioned by one of
     Frazil's own columns. Deletes need format 2, since format 3 requires deletion vectors. Tables with custom write
     properties use Spark's writer, which supports all of Iceberg's settings.
 
@@ -369,7 +347,7 @@ def takes_row_deltas(spark: SparkSession, name: str, *, deletes: bool) -> bool:
         deletes: whether rows are deleted too.
     """
     table = java_table(spark, name)
-    if table is None or (deletes and table.operations().current().formatVersion() != _WITH_PLACES):
+    if deletes and table.operations().current().formatVersion() != _WITH_PLACES:
         return False
     spec = table.spec()
     if not (bool(spec.isUnpartitioned()) or part_column(spec) in _PARTS) or not _has_one_spec(table):
@@ -387,7 +365,7 @@ def stage_row_delta(
     """Write added and deleted rows as a snapshot that is not part of the table yet.
 
     Args:
-        spark: a session with a JVM gateway.
+        spark: any session.
         name: quoted name of a table for which :func:`takes_row_deltas` holds.
         delta: the rows to add and to delete.
         summary: properties of the snapshot.
@@ -404,8 +382,6 @@ def stage_row_delta(
         written holds ``file_bytes`` in memory, and one file on the local disk.
     """
     table = java_table(spark, name)
-    if table is None:
-        raise TypeError(f"{name} cannot be reached through a JVM gateway")
     change = table.newRowDelta()
     with tempfile.TemporaryDirectory(prefix="frazil-") as folder:
         writer = FileWriter.of(spark, table, Path(folder), delta.columns, file_bytes=file_bytes)

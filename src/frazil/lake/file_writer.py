@@ -56,7 +56,7 @@ class FileWriter:
     """Writes files of a table, and returns them as Iceberg's ``DataFile`` and ``DeleteFile``.
 
     Attributes:
-        spark: a session with a JVM gateway.
+        spark: any session.
         table: Iceberg's Java table.
         folder: a local folder for files before they are copied to the table.
         schema: schema of the data files.
@@ -76,7 +76,7 @@ class FileWriter:
         """Return a writer of rows with some columns of a table.
 
         Args:
-            spark: a session with a JVM gateway.
+            spark: any session.
             table: Iceberg's Java table.
             folder: a local folder for unfinished files.
             columns: names of the rows' columns, in any case.

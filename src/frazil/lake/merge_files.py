@@ -92,7 +92,7 @@ def merge_files(
     if not (merge.rows or merge.places) or not takes_row_deltas(spark, name, deletes=True):
         return False
     table = java_table(spark, name)
-    if table is None or int(table.schema().columns().size()) != len(files.columns):
+    if int(table.schema().columns().size()) != len(files.columns):
         return False
     before = table.operations().current()
     change = table.newRewrite().validateFromSnapshot(at.snapshot_id)

@@ -63,8 +63,6 @@ def unnamed_files(spark: SparkSession, path: tuple[str, ...], before: dt.datetim
     Cost: a listing of the table's folder, and a Spark job over its manifests.
     """
     table = java_table(spark, quote(*path))
-    if table is None:
-        return []
     # An object that accepts paths and does nothing: the files are only listed.
     nothing = java_class(spark, "java.util.stream.Stream").builder()
     action = _action(spark, table, before).usePrefixListing(has_own_listing(table.location())).deleteWith(nothing)

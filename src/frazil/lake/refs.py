@@ -47,8 +47,7 @@ def head(spark: SparkSession, name: str, *, rebuilt: bool = False) -> TableSnaps
         BookmarkLostError: the table has a snapshot, and no ancestor of it carries a bookmark.
     """
     try:
-        table = java_table(spark, name)
-        found = _head_by_java(spark, table) if table is not None else _head_by_sql(spark, name)
+        found = _head(spark, java_table(spark, name))
     except Exception as error:
         if is_missing(error):
             return TableSnapshot()
@@ -78,7 +77,7 @@ def is_missing(error: Exception) -> bool:
     return any(fault.condition in _MISSING_CONDITIONS or fault.is_any(*_MISSING) for fault in faults(error))
 
 
-def _head_by_java(spark: SparkSession, table: Any) -> TableSnapshot:
+def _head(spark: SparkSession, table: Any) -> TableSnapshot:
     def fields(snapshot_id: int) -> dict[str, Any] | None:
         found = table.snapshot(snapshot_id)
         return None if found is None else snapshot_fields(spark, found)
@@ -98,28 +97,6 @@ def _head_by_java(spark: SparkSession, table: Any) -> TableSnapshot:
     columns = spark_columns(schema_fields(spark, table.schema()))
     found = TableSnapshot(branches=branches, location=location, columns=columns)
     return found if newest is None else table_snapshot(found, snapshot_fields(spark, newest), fields, altered)
-
-
-def _head_by_sql(spark: SparkSession, name: str) -> TableSnapshot:
-    refs = {
-        row["name"]: row["snapshot_id"] for row in spark.sql(f"SELECT name, snapshot_id FROM {name}.refs").collect()
-    }
-    schema = spark.sql(f"SELECT * FROM {name} LIMIT 0").schema
-    columns = {column.name: column.dataType.simpleString() for column in schema}
-    found = TableSnapshot(branches=tuple(ref for ref in refs if ref != "main"), columns=columns)
-    if "main" not in refs:
-        return found
-    snapshots = {
-        row["snapshot_id"]: {
-            "snapshot-id": row["snapshot_id"],
-            "parent-snapshot-id": row["parent_id"],
-            "timestamp-ms": round(row["committed_at"].timestamp() * 1000),
-            "manifest-list": row["manifest_list"],
-            "summary": {"operation": row["operation"], **row["summary"]},
-        }
-        for row in spark.sql(f"SELECT * FROM {name}.snapshots").collect()
-    }
-    return table_snapshot(found, snapshots[refs["main"]], snapshots.get)
 
 
 def refs_of(spark: SparkSession, path: tuple[str, ...]) -> list[tuple[str, str]]:
@@ -179,8 +156,8 @@ def let_go_of_torn(spark: SparkSession, path: tuple[str, ...]) -> None:
     Cost: as :func:`frazil.iceberg.files.torn_snapshots`.
     """
     table = _table(spark, path)
-    location = None if table is None else table.operations().current().metadataFileLocation()
-    torn = [] if location is None or local_path(location) is None else torn_snapshots(read_metadata(location))
+    location = table.operations().current().metadataFileLocation()
+    torn = [] if local_path(location) is None else torn_snapshots(read_metadata(location))
     if not torn:
         return
     for name, kind in refs_of(spark, path):

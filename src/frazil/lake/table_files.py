@@ -206,9 +206,8 @@ def table_files(
         address: maps an address to one that this process can open.
 
     Returns:
-        The files. Spark is needed without a JVM gateway or a snapshot, and where only Iceberg can read them: other
-        files than Parquet, deletes by other things than places, and columns that files do not have and that are not
-        NULL.
+        The files. Spark is needed without a snapshot, and where only Iceberg can read them: other files than Parquet,
+        deletes by other things than places, and columns that files do not have and that are not NULL.
 
     Raises:
         StorageError: a manifest is damaged, or its store does not answer.
@@ -218,7 +217,7 @@ def table_files(
     Cost: reads the snapshot's manifests, and the places of deleted rows, into memory.
     """
     table = java_table(spark, name)
-    if table is None or at.manifest_list is None:
+    if at.manifest_list is None:
         return NeedsSpark("files")
     fields = schema_fields(spark, table.schema())
     if any("initial-default" in field for field in fields):
@@ -291,12 +290,9 @@ def local_data_files(
         above: a column, and the number that it must be greater than.
 
     Returns:
-        The paths of the files. Spark is needed without a JVM gateway, if a file is not local or not Parquet, or if rows
-        of a file are deleted.
+        The paths of the files. Spark is needed if a file is not local or not Parquet, or if rows of a file are deleted.
     """
     table = java_table(spark, name)
-    if table is None:
-        return NeedsSpark("files")
     expressions = java_class(spark, "org.apache.iceberg.expressions.Expressions")
     condition = expressions.greaterThan(*above)
     for column, some in values.items():

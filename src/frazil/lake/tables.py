@@ -115,19 +115,12 @@ def _columns(spark: SparkSession, name: str) -> dict[str, str] | None:
         if is_missing(error):
             return None
         raise
-    if table is not None:
-        return spark_columns(schema_fields(spark, table.schema()))
-    if not spark.catalog.tableExists(name):
-        return None
-    return {column.name: column.dataType.simpleString() for column in spark.table(name).schema}
+    return spark_columns(schema_fields(spark, table.schema()))
 
 
 def _required(spark: SparkSession, name: str) -> list[str]:
     """Return the columns that take no NULL, besides identifier fields: Frazil makes no such columns."""
-    table = java_table(spark, name)
-    if table is None:
-        return []
-    schema = table.schema()
+    schema = java_table(spark, name).schema()
     identifying = identifier_fields(spark, schema)
     return [
         field["name"] for field in schema_fields(spark, schema) if field["required"] and field["id"] not in identifying
@@ -193,7 +186,7 @@ def replace_table(
     the new one; the old snapshots can be read until they expire.
 
     Args:
-        spark: a session with a JVM gateway.
+        spark: any session.
         layout: the table's new layout; the rows have its columns.
         base: the table's snapshot when the rows were computed.
         bookmark: the bookmark that the commit carries.
@@ -210,8 +203,6 @@ def replace_table(
     verify_clock(layout.path, base)
     name = quote(*layout.path)
     table = java_table(spark, name)
-    if table is None:
-        raise TypeError(f"{name} cannot be reached through a JVM gateway")
     operations = table.operations()
     before, newest = operations.current(), table.currentSnapshot()
     if (newest and newest.snapshotId()) != base.snapshot_id:
@@ -287,7 +278,7 @@ def _damage(spark: SparkSession, path: tuple[str, str, str], torn: TornTables) -
         return damage
     try:
         table = java_table(spark, quote(*path))
-        if table is not None and table.currentSnapshot() is not None:
+        if table.currentSnapshot() is not None:
             iterables = java_class(spark, "org.apache.iceberg.relocated.com.google.common.collect.Iterables")
             iterables.size(table.newScan().planFiles())
     except Exception as error:

@@ -168,9 +168,8 @@ def merge_manifests(spark: SparkSession, path: tuple[str, ...], policy: Policy) 
 def _manifests(spark: SparkSession, path: tuple[str, ...]) -> list[int]:
     """Return the sizes of the newest snapshot's manifests; empty without a snapshot."""
     table = java_table(spark, quote(*path))
-    if table is None or (newest := table.currentSnapshot()) is None:
-        return []
-    return [manifest.length() for manifest in newest.allManifests(table.io())]
+    newest = table.currentSnapshot()
+    return [] if newest is None else [manifest.length() for manifest in newest.allManifests(table.io())]
 
 
 def _statistics(spark: SparkSession, path: tuple[str, ...]) -> None:
@@ -257,8 +256,6 @@ def _is_due(spark: SparkSession, made: LakeTable, upkeep: Upkeep, days: float, n
     if not spark.catalog.tableExists(quote(*made.path)):
         return False
     table = java_table(spark, quote(*made.path))
-    if table is None:
-        return False
     parser = java_class(spark, "org.apache.iceberg.TableMetadataParser")
     metadata = json.loads(parser.toJson(table.operations().current()))
     before = now - dt.timedelta(days=upkeep.expire_after_days)
@@ -345,10 +342,9 @@ def _expire_older(spark: SparkSession, name: str, before_ms: int) -> None:
     rows.
     """
     table = java_table(spark, name)
-    if table is not None:
-        pool = java_class(spark, "org.apache.iceberg.util.ThreadPools").getWorkerPool()
-        expiring = table.expireSnapshots().expireOlderThan(before_ms).retainLast(1).cleanExpiredMetadata(True)
-        expiring.executeDeleteWith(pool).commit()
+    pool = java_class(spark, "org.apache.iceberg.util.ThreadPools").getWorkerPool()
+    expiring = table.expireSnapshots().expireOlderThan(before_ms).retainLast(1).cleanExpiredMetadata(True)
+    expiring.executeDeleteWith(pool).commit()
 
 
 def _rewrite_manifests(spark: SparkSession, path: tuple[str, ...]) -> None:
@@ -358,8 +354,6 @@ def _rewrite_manifests(spark: SparkSession, path: tuple[str, ...]) -> None:
     """
     _restore_manifest_size(spark, path)
     name, table = quote(*path), java_table(spark, quote(*path))
-    if table is None:
-        return
     found = list(table.currentSnapshot().allManifests(table.io()))
     if not any(manifest.hasDeletedFiles() for manifest in found):
         return
@@ -380,7 +374,7 @@ def _rewrite_manifests(spark: SparkSession, path: tuple[str, ...]) -> None:
 def _restore_manifest_size(spark: SparkSession, path: tuple[str, ...]) -> None:
     """Restore a table's manifest size, also after a killed erase."""
     name, table = quote(*path), java_table(spark, quote(*path))
-    declared = None if table is None else table.properties().get(_DECLARED_BYTES)
+    declared = table.properties().get(_DECLARED_BYTES)
     if declared is None:
         return
     gone = [_DECLARED_BYTES] if declared else [_MANIFEST_BYTES, _DECLARED_BYTES]

@@ -1,6 +1,6 @@
 """The only access to Iceberg's Java API, through a session's JVM gateway.
 
-Spark Connect has no JVM gateway: functions that may be called without one say what they return then.
+Sessions of Spark Connect have no gateway: :func:`frazil.spark.session.refuse_connect` refuses them first.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def column_of(spark: SparkSession, expression: Any) -> Column:
     return ClassicColumn(java_class(spark, sql_class("ExpressionUtils")).column(expression))
 
 
-def java_table(spark: SparkSession, name: str) -> Any | None:
+def java_table(spark: SparkSession, name: str) -> Any:
     """Load an Iceberg table as a Java object, in its current state.
 
     For some minutes each call for a table returns the same object, refreshed.
@@ -75,12 +75,10 @@ def java_table(spark: SparkSession, name: str) -> Any | None:
         name: quoted name of an existing table.
 
     Returns:
-        ``org.apache.iceberg.Table``; None if the session has no JVM gateway.
+        ``org.apache.iceberg.Table``.
 
     Cost: one catalog request, and one read of the metadata file if the table has changed since the last call.
     """
-    if getattr(spark, "_jvm", None) is None:
-        return None
     loaded = _loaded.setdefault(spark, {})
     since, table = loaded.get(name, (0.0, None))
     if table is not None and time.monotonic() - since < _KEPT_SECONDS:
@@ -136,7 +134,7 @@ def append_staged(rows: DataFrame, catalog: str, transaction: Any, summary: Mapp
     """Append rows, columns by name, to the table of an Iceberg transaction, as Spark does for ``CREATE TABLE ... AS``.
 
     Args:
-        rows: rows of a session with a JVM gateway.
+        rows: rows of a session.
         catalog: name of the table's catalog, whose functions Spark needs to distribute rows.
         transaction: ``org.apache.iceberg.Transaction``. The rows become visible when it is committed.
         summary: properties of the snapshot.
@@ -161,7 +159,7 @@ def commit_snapshot(spark: SparkSession, table: Any, before: Any, snapshot: Any)
     Iceberg's own commits would be retried on top of a concurrent change.
 
     Args:
-        spark: a session with a JVM gateway.
+        spark: any session.
         table: Iceberg's Java table.
         before: the table's Java metadata, which the commit is based on.
         snapshot: the staged Java snapshot.
@@ -182,7 +180,7 @@ def hold(rows: DataFrame, *, eager: bool = True) -> DataFrame:
     fail the run, so two executors store each row, and Spark keeps the lineage to compute it again.
 
     Args:
-        rows: any rows of a session with a JVM gateway.
+        rows: any rows of a session.
         eager: compute the rows now; otherwise when they are first read.
 
     Returns:

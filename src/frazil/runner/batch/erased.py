@@ -82,8 +82,6 @@ def find_erased(context: TableRun) -> ErasedKeys | None:
         if is_missing(error):
             return None
         raise
-    if table is None:
-        return None
     properties = table.properties()
     return ErasedKeys(path=path, salt=bytes.fromhex(properties.get(SALT)), unfinished=properties.get(ERASE_UNFINISHED))
 
