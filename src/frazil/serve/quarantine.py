@@ -163,11 +163,25 @@ def _records(
         place = f"({r.FILE} > ? OR ({r.FILE} = ? AND {r.ROW} > ?))"
         wanted.append(f"({r.BATCH} < ? OR ({r.BATCH} = ? AND {place}))")
         given += [batch, batch, file, file, row]
-    rows = duck.execute(
-        f'SELECT {r.FILE}, {r.ROW}, {r.POSITION}, {r.BATCH}, rule, reason, "column", raw FROM {scan(location)} '
-        f"WHERE {' AND '.join(wanted)} ORDER BY {r.BATCH} DESC, {r.FILE}, {r.ROW} LIMIT ?",
+    order = f"ORDER BY {r.BATCH} DESC, {r.FILE}, {r.ROW}"
+    # The places first: texts of records are most of a quarantine, and a page has few of them.
+    places = duck.execute(
+        f"SELECT {r.BATCH}, {r.FILE}, {r.ROW} FROM {scan(location)} WHERE {' AND '.join(wanted)} {order} LIMIT ?",
         [*given, limit],
     ).fetchall()
+    if not places:
+        return []
+    for name, values in zip((r.BATCH, r.FILE, r.ROW), zip(*places, strict=True), strict=True):
+        some = sorted({*values})
+        wanted.append(f"{name} IN ({', '.join('?' * len(some))})")
+        given += some
+    rows = duck.execute(
+        f'SELECT {r.FILE}, {r.ROW}, {r.POSITION}, {r.BATCH}, rule, reason, "column", raw FROM {scan(location)} '
+        f"WHERE {' AND '.join(wanted)} {order}",
+        given,
+    ).fetchall()
+    chosen = {*places}
+    rows = [row for row in rows if (row[3], row[0], row[1]) in chosen][:limit]
     return [
         QuarantinedRecord(
             file=file, row=row, position=position, batch=batch, rule=rule, reason=reason, column=column, raw=raw
