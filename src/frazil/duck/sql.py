@@ -9,8 +9,9 @@ def identifier(*parts: str) -> str:
 
 
 def duck_literal(text: str) -> str:
-    """Write a text as a string literal of DuckDB."""
-    return "'" + text.replace("'", "''") + "'"
+    """Write a text as a string literal of DuckDB, whose parser takes no character 0."""
+    quoted = "'" + text.replace("'", "''") + "'"
+    return "(" + quoted.replace("\0", "' || chr(0) || '") + ")" if "\0" in text else quoted
 
 
 def scan(location: str, snapshot: int | None = None) -> str:

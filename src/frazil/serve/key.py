@@ -11,7 +11,7 @@ import duckdb
 from frazil.bronze import record as r
 from frazil.catalog.trouble import translated
 from frazil.duck.database import cursor
-from frazil.duck.sql import identifier
+from frazil.duck.sql import duck_literal, identifier
 from frazil.serve.check.fold import TIME, in_order, time_of
 from frazil.serve.layers import layers
 from frazil.serve.query.query import QueryError, result_of
@@ -198,19 +198,20 @@ class _Teller:
         key: Row = {}
         for name, kind, text in zip(self._here.table.keys, self._types, self._texts, strict=True):
             try:
-                key |= self._rows(f"SELECT {_value('?', kind)} AS {identifier(name)}", [text])[0]
+                key |= self._rows(f"SELECT {_value(duck_literal(text), kind)} AS {identifier(name)}")[0]
             except duckdb.Error:
                 raise QueryError(f"{name}: {text!r} is no {kind.lower()}") from None
         return key
 
-    def _rows(self, sql: str, texts: Sequence[Any]) -> list[Row]:
-        found = result_of(self._connection.sql(sql, params=list(texts)))
+    def _rows(self, sql: str) -> list[Row]:
+        found = result_of(self._connection.sql(sql))
         return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
 
     @property
     def _is_key(self) -> str:
-        named = zip(self._here.table.keys, self._types, strict=True)
-        return " AND ".join(f"{identifier(name)} = {_value('?', kind)}" for name, kind in named)
+        # Literals, not parameters: for a parameter DuckDB imports pandas, which takes a second.
+        named = zip(self._here.table.keys, self._types, self._texts, strict=True)
+        return " AND ".join(f"{identifier(name)} = {_value(duck_literal(text), kind)}" for name, kind, text in named)
 
     @property
     def _raw_keys(self) -> list[str] | None:
@@ -223,30 +224,34 @@ class _Teller:
     @property
     def _is_raw_key(self) -> str:
         """The condition for a record whose text is the key; never true where an expression makes the key."""
-        raw = zip(self._raw_keys or (), self._types, strict=False)
-        texts = [f"{_value(identifier(name), kind, tried=True)} = {_value('?', kind)}" for name, kind in raw]
-        return " AND ".join(texts) or "false"
+        raw = zip(self._raw_keys or (), self._types, self._texts, strict=False)
+        parts = [
+            f"{_value(identifier(name), kind, tried=True)} = {_value(duck_literal(text), kind)}"
+            for name, kind, text in raw
+        ]
+        return " AND ".join(parts) or "false"
 
     def _bronze(self) -> list[Row]:
         """Return the records of bronze: their places first, from few columns, then whole records of these places."""
-        here, raw_texts = self._here, self._texts if self._raw_keys else ()
+        here = self._here
         is_record = f"{r.KIND} IN ('{r.RECORD}', '{r.CORRECTED}')"
-        changed = self._places(f"{here.changes.rows} WHERE {self._is_key}", self._texts)
-        raw = self._places(f"{here.bronze.rows} WHERE {is_record} AND {self._is_raw_key}", raw_texts)
+        changed = self._places(f"{here.changes.rows} WHERE {self._is_key}")
+        raw = self._places(f"{here.bronze.rows} WHERE {is_record} AND {self._is_raw_key}")
         if not changed | raw:
             return []
-        files, rows = (sorted({place[part] for place in changed | raw}) for part in (0, 1))
-        listed = "(unnest(CAST(? AS VARCHAR[])), unnest(CAST(? AS BIGINT[])))"
+        files, rows = sorted({file for file, _ in changed | raw}), sorted({row for _, row in changed | raw})
+        # The pair of NULLs is no place: a list must have an entry.
+        listed = ", ".join(["(NULL, NULL)", *(f"({duck_literal(file)}, {row})" for file, row in sorted(changed))])
         return self._rows(
-            f"SELECT * FROM {here.bronze.rows} WHERE {r.FILE} IN ({_marks(files)}) AND {r.ROW} IN ({_marks(rows)}) "
-            f"AND {is_record} AND (({r.FILE}, {r.ROW}) IN (SELECT {listed}) OR {self._is_raw_key}) "
-            f"ORDER BY {r.POSITION}, {r.ROW}, {r.BATCH}",
-            [*files, *rows, *([place[part] for place in changed] for part in (0, 1)), *raw_texts],
+            f"SELECT * FROM {here.bronze.rows} WHERE {r.FILE} IN ({', '.join(map(duck_literal, files))}) "
+            f"AND {r.ROW} IN ({', '.join(map(str, rows))}) "
+            f"AND {is_record} AND (({r.FILE}, {r.ROW}) IN ({listed}) OR {self._is_raw_key}) "
+            f"ORDER BY {r.POSITION}, {r.ROW}, {r.BATCH}"
         )
 
-    def _places(self, of: str, texts: Sequence[str]) -> set[tuple[str, int]]:
+    def _places(self, of: str) -> set[tuple[str, int]]:
         sql = f"SELECT DISTINCT {r.FILE}, {r.ROW} FROM {of}"
-        return {(file, row) for file, row in self._connection.execute(sql, list(texts)).fetchall()}
+        return {(file, row) for file, row in self._connection.execute(sql).fetchall()}
 
     def _records(self) -> list[KeyRecord]:
         here = self._here
@@ -278,8 +283,7 @@ class _Teller:
             return {}
         found = self._connection.execute(
             f'SELECT {r.FILE}, {r.ROW}, rule, reason, "column", raw FROM {self._here.quarantine.rows} '
-            f"WHERE list_contains(?, {r.FILE})",
-            [sorted({record[r.FILE] for record in records})],
+            f"WHERE {r.FILE} IN ({', '.join(map(duck_literal, sorted({record[r.FILE] for record in records})))})"
         ).fetchall()
         return {
             (file, row): {"rule": rule, "reason": reason, "column": column, "raw": raw}
@@ -292,7 +296,7 @@ class _Teller:
         source = [r.SOURCE_TIME] if r.SOURCE_TIME in here.changes.snapshot.columns else []
         time = f"coalesce({', '.join([time_of(here), *source])})"
         sql = f"SELECT *, {time} AS {TIME} FROM {here.changes.rows} WHERE {self._is_key} ORDER BY {order}"
-        found = self._rows(sql, self._texts)
+        found = self._rows(sql)
         seen: list[tuple[Row, Any]] = []
         changes = []
         for place, change in enumerate(found):
@@ -322,7 +326,7 @@ class _Teller:
         return changes
 
     def _mart_rows(self, rows: str) -> list[Row]:
-        found = self._rows(f"SELECT * FROM {rows} WHERE {self._is_key}", self._texts)
+        found = self._rows(f"SELECT * FROM {rows} WHERE {self._is_key}")
         times = ("valid_from", "known_from")
         # An empty version comes before the version that begins at the same time.
         found.sort(key=lambda row: (row.get("valid_to") is None, row.get("valid_to")))
@@ -342,10 +346,6 @@ class _Teller:
         if not self._raw_keys:
             notes.append("the key is an expression: its quarantined records cannot be found")
         return notes
-
-
-def _marks(values: Sequence[Any]) -> str:
-    return ", ".join("?" * len(values))
 
 
 def _value(text: str, kind: str, *, tried: bool = False) -> str:

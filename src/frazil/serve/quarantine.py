@@ -9,7 +9,7 @@ from frazil.bronze import record as r
 from frazil.catalog.catalogs import NoLakeError
 from frazil.catalog.trouble import translated
 from frazil.duck.database import cursor
-from frazil.duck.sql import scan
+from frazil.duck.sql import duck_literal, scan
 from frazil.serve.tables import read_snapshot, tables, verify_manifests
 from frazil.spec.sql.select import source_table
 from frazil.spec.tables import source_tables
@@ -154,31 +154,29 @@ def _counted(duck: duckdb.DuckDBPyConnection, table: str, location: str) -> list
 def _records(
     duck: duckdb.DuckDBPyConnection, location: str, limit: int, rule: str | None, after: Place | None
 ) -> list[QuarantinedRecord]:
+    # Literals, not parameters: for a parameter DuckDB imports pandas, which takes a second.
     wanted: list[str] = ["true"]
-    given: list[int | str] = []
     if rule is not None:
-        wanted, given = ["rule = ?"], [rule]
+        wanted = [f"rule = {duck_literal(rule)}"]
     if after is not None:
         batch, file, row = after
-        place = f"({r.FILE} > ? OR ({r.FILE} = ? AND {r.ROW} > ?))"
-        wanted.append(f"({r.BATCH} < ? OR ({r.BATCH} = ? AND {place}))")
-        given += [batch, batch, file, file, row]
+        same, later = f"{r.FILE} = {duck_literal(file)}", f"{r.FILE} > {duck_literal(file)}"
+        place = f"({later} OR ({same} AND {r.ROW} > {int(row)}))"
+        wanted.append(f"({r.BATCH} < {int(batch)} OR ({r.BATCH} = {int(batch)} AND {place}))")
     order = f"ORDER BY {r.BATCH} DESC, {r.FILE}, {r.ROW}"
     # The places first: texts of records are most of a quarantine, and a page has few of them.
     places = duck.execute(
-        f"SELECT {r.BATCH}, {r.FILE}, {r.ROW} FROM {scan(location)} WHERE {' AND '.join(wanted)} {order} LIMIT ?",
-        [*given, limit],
+        f"SELECT {r.BATCH}, {r.FILE}, {r.ROW} FROM {scan(location)} WHERE {' AND '.join(wanted)} {order} "
+        f"LIMIT {int(limit)}"
     ).fetchall()
     if not places:
         return []
-    for name, values in zip((r.BATCH, r.FILE, r.ROW), zip(*places, strict=True), strict=True):
-        some = sorted({*values})
-        wanted.append(f"{name} IN ({', '.join('?' * len(some))})")
-        given += some
+    batches, files, numbers = ({*values} for values in zip(*places, strict=True))
+    wanted.append(f"{r.BATCH} IN ({', '.join(map(str, batches))}) AND {r.ROW} IN ({', '.join(map(str, numbers))})")
+    wanted.append(f"{r.FILE} IN ({', '.join(map(duck_literal, sorted(files)))})")
     rows = duck.execute(
         f'SELECT {r.FILE}, {r.ROW}, {r.POSITION}, {r.BATCH}, rule, reason, "column", raw FROM {scan(location)} '
-        f"WHERE {' AND '.join(wanted)} {order}",
-        given,
+        f"WHERE {' AND '.join(wanted)} {order}"
     ).fetchall()
     chosen = {*places}
     rows = [row for row in rows if (row[3], row[0], row[1]) in chosen][:limit]
