@@ -139,6 +139,7 @@ SQL_MODULES = {
     "runner/key_changes/moves.py",
     "runner/steps/marts.py",
     "recover/catalog.py",
+    "runner/steps/snapshots.py",
     "runner/steps/truncates.py",
     "catalog/catalogs.py",
     "lake/commit.py",

@@ -211,6 +211,28 @@ class LoadMeaning:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotMeaning:
+    """How to recognize the snapshots that a source takes of a table again, among its changes.
+
+    Attributes:
+        end: bronze column that is not NULL in the last record of a snapshot.
+        time: bronze column with the time of a record at the source, as text.
+        place: SQL expression for the position that the records of a snapshot begin with. Changes that the snapshot
+            contains have smaller positions. Empty or NULL for other records.
+        name: the same without what differs between partitions.
+        is_whole: True if the declaration says that a missing row was deleted; None if it does not say.
+        limit: share of the rows that a whole snapshot may lack.
+    """
+
+    end: str
+    time: str
+    place: str
+    name: str
+    is_whole: bool | None
+    limit: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EventMeaning:
     """How to find the records of one event: some sources send a change of key as a delete and an upsert.
 
@@ -242,6 +264,7 @@ class RecordMeaning:
         plain: the same meaning for simple records: no derived column, no change of key. None if only SQL can express
             it.
         load: how to recognize the records of a table copy; None if only load files hold them.
+        snapshot: how to recognize snapshots that may lack deleted rows; None if no record ends one.
     """
 
     operation: str
@@ -253,6 +276,7 @@ class RecordMeaning:
     event: EventMeaning | None = None
     plain: PlainMeaning | None = None
     load: LoadMeaning | None = None
+    snapshot: SnapshotMeaning | None = None
 
 
 class Source(Protocol):

@@ -158,7 +158,8 @@ class ShardedSource:
 
     def meaning(self, fields: Mapping[str, str], position: str) -> RecordMeaning:
         """Return the meaning of records; a change never moves a row to another shard."""
-        meaning = self._first.meaning(fields, position)
+        # Positions of different shards do not compare.
+        meaning = replace(self._first.meaning(fields, position), snapshot=None)
         shard = fields.get(self.column.lower())
         if not meaning.old_keys or shard is None:
             return replace(meaning, old_keys={})

@@ -40,6 +40,7 @@ from frazil.runner.limits.lost_values import digits_cut, fields_left_out, missin
 from frazil.runner.limits.rules import Watched
 from frazil.runner.steps.baseline import baseline_changes, with_baseline
 from frazil.runner.steps.plain_batch import PlainBatch, plain_batch
+from frazil.runner.steps.snapshots import Snapshot
 from frazil.runner.steps.truncates import Beside, Spread, known_truncates, spread_truncates, truncate_bookmark
 from frazil.runner.table_run import declared_bookmark
 from frazil.silver import unsequenced
@@ -259,6 +260,7 @@ def _normalize_plain(
     base, bronze = context.head(context.changes), _bronze_bookmark(context)
     bookmark = _bookmark(context, step, contract, base, bronze) | last_move_bookmark(plain.last_move)
     bookmark |= truncate_bookmark(known_truncates(base.bookmark))
+    bookmark |= {} if plain.snapshot is None else plain.snapshot.in_bookmark()
     rest, seen = _rest(context, contract, plain)
     seen["good"], seen["partial"] = int(seen["good"]) + plain.count, int(seen["partial"]) + plain.partial
     seen["untimed"] = int(seen["untimed"]) + plain.untimed
@@ -359,10 +361,15 @@ def _rows(
     judged = contract if baseline is None else replace(contract, too_late=came_too_late(contract, baseline))
     rows = change_rows(records, judged, source, expressions, since=bronze.get("since", {}), truncates=can_truncate)
     if rebuild:
-        beside = Beside(rows=baseline_changes(context, contract), is_rebuild=True)
+        beside = Beside(records=records, rows=baseline_changes(context, contract), is_rebuild=True)
     else:
         held = None if base.snapshot_id is None else context.spark.table(quote(*context.changes))
-        beside = Beside(rows=held, truncates=known_truncates(base.bookmark))
+        beside = Beside(
+            records=records,
+            rows=held,
+            truncates=known_truncates(base.bookmark),
+            snapshot=Snapshot.in_silver(base.bookmark),
+        )
     spread = spread_truncates(context, contract, rows, columns_since(contract, bronze), beside)
     if spread.is_late:
         return spread

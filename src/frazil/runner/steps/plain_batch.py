@@ -23,10 +23,11 @@ from frazil.lake.commit import takes_row_deltas
 from frazil.lake.table_files import local_data_files
 from frazil.older_spark import to_arrow
 from frazil.runner.batch.batch_stats import Newest, newest_of
-from frazil.runner.batch.bronze_records import columns_since
+from frazil.runner.batch.bronze_records import bronze_records, columns_since
 from frazil.runner.batch.driver_batch import spark_frame, spark_types
 from frazil.runner.key_changes.moves import NO_MOVE, last_move
 from frazil.runner.limits.batch_limits import count_behind, is_limited, known_newest
+from frazil.runner.steps.snapshots import Snapshot, find_snapshots, snapshot_meaning
 from frazil.runner.steps.truncates import Horizon, known_truncates
 from frazil.silver import unsequenced
 from frazil.silver.arrow import PlainChanges
@@ -119,13 +120,14 @@ class PlainBatch:
         untimed: number of deletes among them without a time of the source.
         known: greatest order and event time of earlier changes.
         behind: number of changes that are not after all earlier ones.
-        horizon: what comes after all truncates in silver; None without any.
+        horizon: place and order after all truncates in silver; None without truncates.
         void: number of changes that may be older than a truncate.
         newest: their greatest order and event time.
         others: the other records, as rows of bronze; None without any.
         held: the plain changes, while they are few; else None.
         last_move: place of the newest change of key in silver; the batch comes after it. None if changes before a
             change of key do not matter.
+        snapshot: newest finished snapshot of the source; all changes of the batch come after it, or are its reads.
     """
 
     changes: PlainChanges
@@ -144,6 +146,7 @@ class PlainBatch:
     others: pa.Table | None = None
     held: list[pa.Table] | None = field(default_factory=list)
     last_move: Place | None = None
+    snapshot: Snapshot | None = None
 
     def streams(self) -> list[Iterator[pa.Table]]:
         """Return the plain changes, in streams that can be read in parallel."""
@@ -215,6 +218,11 @@ class PlainBatch:
         said = [meaning.operation] if meaning.operation is not None else []
         pieces = (piece[0].drop_null() for part in self.parts if said for piece in part.pieces(said))
         return not all(pc.all(pc.is_in(piece, known)).as_py() in {True, None} for piece in pieces)
+
+    def has_any(self, field: str) -> bool:
+        """Return whether some record has a value in a column of bronze."""
+        pieces = (piece for part in self.parts for piece in part.pieces([field]))
+        return any(piece.num_columns and piece[0].null_count < len(piece) for piece in pieces)
 
     def may_move(self) -> bool:
         """Return whether some record may change a key, or precedes a change of key in silver."""
@@ -323,6 +331,7 @@ def plain_batch(
         batch.last_move = last_move(context)
     return (
         _obstacle(context, batch, base.bookmark)
+        or _take_snapshot(context, step, contract, batch)
         or batch.sort(context.policy.plain_bytes, context.policy.row_delta_bytes)
         or batch
     )
@@ -346,6 +355,25 @@ def _obstacle(context: TableRun, batch: PlainBatch, silver: Mapping[str, Any]) -
     places = [silver.get(unsequenced.POSITION), None if batch.horizon is None else batch.horizon.position]
     if any(batch.may_come_before(place) for place in places if place is not None):
         return NeedsSpark("early_change")
+    return None
+
+
+def _take_snapshot(context: TableRun, step: Normalize, contract: Contract, batch: PlainBatch) -> NeedsSpark | None:
+    """Note the newest snapshot of the source in a batch; return an obstacle if it may delete rows, or comes late."""
+    base = context.head(context.changes)
+    batch.snapshot = Snapshot.in_silver(base.bookmark)
+    if batch.snapshot is not None and batch.may_come_before(batch.snapshot.end):
+        return NeedsSpark("early_change")
+    meaning = snapshot_meaning(context, contract)
+    if meaning is None or not batch.has_any(meaning.end):
+        return None
+    if base.snapshot_id is not None:
+        return NeedsSpark("snapshot")
+    records = bronze_records(context, step, context.head(context.bronze).bookmark)
+    for one in find_snapshots(context, contract, records, None):
+        if batch.may_come_before(one.position):
+            return NeedsSpark("snapshot")
+        batch.snapshot = one
     return None
 
 

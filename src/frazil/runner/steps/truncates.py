@@ -31,6 +31,7 @@ from frazil.runner.key_changes.moves import (
     stretches,
 )
 from frazil.runner.limits.batch_limits import place_sql, verify_snapshots
+from frazil.runner.steps.snapshots import Snapshot, find_snapshots, may_void_deletes, with_missing_deleted
 from frazil.silver.changes import PROBLEM, TEXT
 from frazil.silver.old_keys import AWAY, LEAVES, MOVED
 from frazil.spec.sql.names import literal, quote
@@ -125,17 +126,21 @@ class Horizon:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beside:
-    """Existing contents of silver that stay beside new change rows.
+    """The records that new change rows are made of, and existing contents of silver that stay beside them.
 
     Attributes:
+        records: records of bronze.
         rows: changes of silver; in a rebuild only the changes of its baseline. None without any.
         truncates: truncates of earlier batches; empty in a rebuild.
         is_rebuild: the new rows are all rows of bronze.
+        snapshot: newest finished snapshot of earlier batches; None in a rebuild.
     """
 
+    records: DataFrame
     rows: DataFrame | None
     truncates: Sequence[Truncate] = ()
     is_rebuild: bool = False
+    snapshot: Snapshot | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +153,8 @@ class Spread:
         truncates: all truncates.
         last_move: place of the newest change of key; None if changes of key were not searched.
         departed: greatest position of a void delete; empty without one.
-        is_late: some rows precede a change of key in silver, so silver must be rebuilt from bronze.
+        is_late: some rows precede a change of key or a snapshot in silver, so silver must be rebuilt from bronze.
+        snapshot: newest finished snapshot; None without one.
     """
 
     rows: DataFrame
@@ -156,11 +162,13 @@ class Spread:
     last_move: Place | None = None
     departed: str = ""
     is_late: bool = False
+    snapshot: Snapshot | None = None
 
     def in_bookmark(self) -> dict[str, Any]:
         """Return the entries of silver's bookmark."""
         departed = {departures.DEPARTED: self.departed} if self.departed else {}
-        return truncate_bookmark(self.truncates) | last_move_bookmark(self.last_move) | departed
+        snapshot = {} if self.snapshot is None else self.snapshot.in_bookmark()
+        return truncate_bookmark(self.truncates) | last_move_bookmark(self.last_move) | departed | snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +181,7 @@ class _Seen:
         last_move: place of the newest change of key.
         least_of_move: least place of a change, in the order of moves; None without changes.
         is_older: a change is older than a truncate of an earlier batch.
+        least_position: least position of a record; empty without records.
     """
 
     truncates: Sequence[Truncate] = ()
@@ -180,12 +189,13 @@ class _Seen:
     last_move: Place = NO_MOVE
     least_of_move: Place | None = None
     is_older: bool = False
+    least_position: str = ""
 
 
 def spread_truncates(
     context: TableRun, contract: Contract, rows: DataFrame, since: Mapping[str, int], beside: Beside
 ) -> Spread:
-    """Expand truncates to deletes, and fill the missing values of changes of key.
+    """Expand truncates and missing rows of snapshots to deletes, and fill the missing values of changes of key.
 
     Args:
         context: the table's part of the run.
@@ -196,6 +206,7 @@ def spread_truncates(
 
     Raises:
         TooManyDeletesError: a snapshot would delete more rows than the declaration allows.
+        LostDeletesError: a snapshot lacks rows, and the declaration does not say whether they were deleted.
 
     Cost: free for sources without truncates and old keys. For others one Spark job over the batch. A truncate, or a
         change older than one, adds a pass over the batch, and a truncate also a pass over the keys of silver. For
@@ -205,14 +216,21 @@ def spread_truncates(
     if not context.table.source.truncates and not follows:
         return Spread(rows=rows.drop(MOVED))
     seen = _seen(context.table, rows, contract, beside.truncates)
-    spread = Spread(rows=rows, truncates=[*beside.truncates, *seen.truncates])
+    spread = Spread(rows=rows, truncates=[*beside.truncates, *seen.truncates], snapshot=beside.snapshot)
+    if beside.snapshot is not None and may_void_deletes(
+        context, contract, beside.records, seen.least_position, beside.snapshot
+    ):
+        return replace(spread, is_late=True)
+    if found := find_snapshots(context, contract, beside.records, beside.snapshot):
+        spread = replace(spread, snapshot=found[-1])
     if follows:
         base = {} if beside.is_rebuild else context.head(context.changes).bookmark
         held = NO_MOVE if beside.is_rebuild else last_move(context)
         departed = base.get(departures.DEPARTED, "")
         spread = replace(spread, last_move=max(held, seen.last_move), departed=departed)
         lacks = may_lack_columns(context, contract, since)
-        if _is_late(context, contract, rows, seen, (held, departed, lacks)):
+        is_behind = any((one.position, 0) < held for one in found)
+        if is_behind or _is_late(context, contract, rows, seen, (held, departed, lacks)):
             return replace(spread, is_late=True)
     if seen.truncates and len(spread.truncates) > _MANY and context.table.retention is None:
         context.report.warnings.append(
@@ -221,6 +239,7 @@ def spread_truncates(
         )
     if seen.truncates or seen.is_older:
         rows = _with_deletes(context, contract, rows, seen.truncates, beside)
+    rows = with_missing_deleted(context, contract, rows, found, beside.rows)
     if seen.last_move != NO_MOVE:
         rows, spread = _followed(context, contract, replace(spread, rows=rows), (seen.moves, since, beside))
     return replace(spread, rows=rows.drop(MOVED))
@@ -365,6 +384,7 @@ def _seen(table: Table, rows: DataFrame, contract: Contract, known: Sequence[Tru
         f"coalesce(bool_or({_IS_CHANGE} AND ({_before_some(contract, known)})), false) AS is_older",
         f"min(CASE WHEN {_SAYS_WHERE} THEN {place} END) AS least_of_move",
         f"max(CASE WHEN {is_left} THEN {place} END) AS last_move",
+        f"coalesce(min({r.POSITION}), '') AS least_position",
         f"{moves_sql(table, contract) if has_moves else 'array()'} AS moves",
     ).first()
     if seen is None:
@@ -390,6 +410,7 @@ def _seen(table: Table, rows: DataFrame, contract: Contract, known: Sequence[Tru
         last_move=at("last_move") or NO_MOVE,
         least_of_move=at("least_of_move"),
         is_older=seen["is_older"],
+        least_position=seen["least_position"],
     )
 
 

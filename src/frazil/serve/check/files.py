@@ -275,11 +275,15 @@ def _one_by_one(here: Layers) -> str:
 
 
 def _not_truncates(here: Layers) -> str:
-    """Return the SQL condition that excludes truncates: each becomes a delete of every key before it."""
+    """Return the SQL condition that excludes truncates, and deletes without a record.
+
+    A truncate becomes a delete of every key before it. The deletes of a snapshot, for rows that it lacks, have row 0.
+    """
     places = [
         f"({duck_literal(one['file'])}, {one['row']})" for one in here.changes.snapshot.bookmark.get("truncates", ())
     ]
-    return f" AND ({r.FILE}, {r.ROW}) NOT IN ({', '.join(places)})" if places else ""
+    has_record = f" AND {r.ROW} > 0"
+    return f"{has_record} AND ({r.FILE}, {r.ROW}) NOT IN ({', '.join(places)})" if places else has_record
 
 
 def _not_void(here: Layers) -> str:

@@ -272,7 +272,7 @@ _OPERATIONS: Final = frozenset({"__op", "__$operation", "_change_type", "header_
 
 _GOLDEN_GATE: Final = frozenset({"table", "op_type", "op_ts"})
 _PLACE: Final = (
-    *("lsn", "sequence", "file", "pos", "row", "commit_lsn", "change_lsn", "scn", "commit_scn"),
+    *("snapshot", "lsn", "sequence", "file", "pos", "row", "commit_lsn", "change_lsn", "scn", "commit_scn"),
     *("db", "schema", "table"),
 )
 _HALF_OF_UPDATE: Final = (

@@ -18,6 +18,7 @@ BEFORE_CHANGES: Final = f"{'0' * _DIGITS}/1/"
 """Prefix of the place of a record without a place, if no record precedes it: older than every change of a log."""
 _READ: Final = frozenset({"true", "first", "first_in_data_collection", "last_in_data_collection", "last"})
 """Values of ``snapshot`` for reads that come before all changes of their position; incremental reads are changes."""
+_LAST_READ: Final = frozenset({"last_in_data_collection", "last"})
 
 
 def place_of(source: Mapping[str, Any]) -> str | None:
@@ -63,6 +64,11 @@ def lacks_place(source: Mapping[str, Any]) -> bool:
     told = [_number(source.get(name)) for name in ("lsn", "scn", "pos")]
     has_place = any(told) or bool(source.get("commit_lsn"))
     return not has_place and any(name in source for name in ("lsn", "scn", "pos", "commit_lsn"))
+
+
+def ends_snapshot(source: Mapping[str, Any]) -> bool:
+    """Return True for the last read of a table in a snapshot of all its rows."""
+    return str(source.get("snapshot")).lower() in _LAST_READ
 
 
 def has_own_place(source: Mapping[str, Any]) -> bool:

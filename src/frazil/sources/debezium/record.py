@@ -16,6 +16,7 @@ from frazil.sources.debezium.forms import check_form, is_no_change, operation_of
 from frazil.sources.debezium.place import (
     BEFORE_CHANGES,
     after_read,
+    ends_snapshot,
     has_own_place,
     lacks_place,
     mark_of,
@@ -25,7 +26,7 @@ from frazil.sources.debezium.place import (
 )
 from frazil.sources.eras import place_in_era
 from frazil.sources.record_files import ALL
-from frazil.spec.model.kinds.debezium import BEFORE, OP, POSITION, TIME
+from frazil.spec.model.kinds.debezium import BEFORE, END, OP, POSITION, TIME
 from frazil.spec.sql.names import literal
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ class Records:
     def _placed(self, fields: Mapping[str, str | None]) -> dict[str, str | None]:
         """Return the fields that say which row a record is about, and when: without them no delete finds its create."""
         keys = self._lower_keys
-        named = {*keys, *(BEFORE + key for key in keys), *(name.lower() for name in (OP, TIME, POSITION))}
+        named = {*keys, *(BEFORE + key for key in keys), *(name.lower() for name in (OP, TIME, POSITION, END))}
         return {name: value for name, value in fields.items() if name in named}
 
     def _change(self, value: Any, key: Any, message: Mapping[str, Any]) -> dict[str, str | None] | None:
@@ -240,6 +241,9 @@ class Records:
         row = self._enveloped(whole, ways, key) if is_envelope else self._flat(value, ways, image, is_delete=is_delete)
         if place.base is not None and (is_delete or str(op).lower() in CREATES) and has_own_place(source):
             self._pair(row, (partition, place.base), message, is_delete=is_delete)
+        if ends_snapshot(source):
+            self.types.setdefault(END, (END, "string"))
+            row[END] = "true"
         return row | self._own(op, place, message)
 
     def _flat(

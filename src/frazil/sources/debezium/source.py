@@ -11,16 +11,25 @@ from typing import TYPE_CHECKING, Any, Final
 from frazil.errors import HistoryChangedError
 from frazil.formats.csv_lines import UNREADABLE, open_text
 from frazil.formats.json_lines import JsonLinesFile, NoObjectError, lines_form
-from frazil.sources.base import EventMeaning, LoadMeaning, NewFile, PlainMeaning, RecordMeaning, stored_path
+from frazil.sources.base import (
+    EventMeaning,
+    LoadMeaning,
+    NewFile,
+    PlainMeaning,
+    RecordMeaning,
+    SnapshotMeaning,
+    stored_path,
+)
 from frazil.sources.debezium.forms import CUT_BEFORE_UPDATE, OtherFormError, RecordFormError
 from frazil.sources.debezium.place import READS_FIRST
 from frazil.sources.debezium.record import CLASSES, DELETES, Records, change_class
+from frazil.sources.eras import without_era
 from frazil.sources.landed_files import LANDED, lost_files, lost_message
 from frazil.sources.new_files import Content, NameOrderError, misordered
 from frazil.sources.record_files import JSON_LINES, RecordFiles
 from frazil.sources.trail import Trail
 from frazil.spec.location import locate
-from frazil.spec.model.kinds.debezium import BEFORE, OP, POSITION, TIME
+from frazil.spec.model.kinds.debezium import BEFORE, END, OP, POSITION, TIME
 from frazil.spec.sql.names import quote
 from frazil.storage.base import Found, Passed
 
@@ -169,6 +178,20 @@ class DebeziumSource(RecordFiles):
             event=EventMeaning(place=event, operation=fields[OP], deletes=DELETES) if OP in fields else None,
             plain=PlainMeaning(operation=fields.get(OP), classes=CLASSES, old_keys=old, happened=told),
             load=LoadMeaning(operation=fields[OP], reads=("r", "read"), name=snapshot) if OP in fields else None,
+            snapshot=self._snapshot_meaning(fields, snapshot),
+        )
+
+    def _snapshot_meaning(self, fields: Mapping[str, str], place: str) -> SnapshotMeaning | None:
+        source = self.table.source
+        if END not in fields or TIME not in fields or source.snapshots == "partial":
+            return None
+        return SnapshotMeaning(
+            end=fields[END],
+            time=fields[TIME],
+            place=place,
+            name=without_era(place),
+            is_whole=True if source.snapshots == "whole" else None,
+            limit=source.max_delete_fraction,
         )
 
     def reading(self) -> dict[str, Any]:
@@ -216,8 +239,8 @@ def verify_messages(table: Table, folder: Path, taken: Collection[str]) -> None:
             gap = stored_path(f"{place / lost[0].removesuffix('.gz')}", folder)
             raise LostOffsetsError(
                 lost_message(table.name, place, lost, folder),
-                hint="put it back; or let Debezium read the table again (an incremental snapshot), then continue after "
-                f"the gap: touch '{gap}'",
+                hint="put it back; or let Debezium read the table again (a blocking snapshot finds deleted rows too), "
+                f"then continue after the gap: touch '{gap}'",
             )
 
 
@@ -255,8 +278,8 @@ def verify_offsets(table: str, known: Iterable[str], new: Iterable[str]) -> None
             raise LostOffsetsError(
                 f"table {table!r}: the lake has {folder} up to offset {end}, but the next landed offset is {first}: "
                 "messages are missing, because the landing folder was lost or replaced",
-                hint="restore the landing folder; or let Debezium read the table again (an incremental snapshot), then "
-                f"continue after the gap: touch '{folder}/{end:020}-{first:020}.jsonl'",
+                hint="restore the landing folder; or let Debezium read the table again (a blocking snapshot finds "
+                f"deleted rows too), then continue after the gap: touch '{folder}/{end:020}-{first:020}.jsonl'",
             )
         ends[folder] = max(end, upto)
 

@@ -179,8 +179,8 @@ class TopicCapture:
         if low > upto:
             raise LostOffsetsError(
                 f"{self.name}, partition {partition}: offsets {upto} to {low - 1} were deleted before they were landed",
-                hint="let Debezium read the table again (an incremental snapshot), then continue after the gap: "
-                f"touch '{at / f'{upto:020}-{low:020}.jsonl'}'",
+                hint="let Debezium read the table again (a blocking snapshot finds deleted rows too), then continue "
+                f"after the gap: touch '{at / f'{upto:020}-{low:020}.jsonl'}'",
             )
         if high < upto:
             raise LostOffsetsError(

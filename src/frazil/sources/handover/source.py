@@ -183,7 +183,7 @@ class HandoverSource:
         others = {lower: name for lower, name in fields.items() if lower not in OWN}
         meaning = self.changes.meaning(others, f"substring({position}, {_OWN_PLACE})")
         # The plain meaning of changes does not cover the truncate of a snapshot in the same batch.
-        meaning = replace(meaning, plain=None)
+        meaning = replace(meaning, plain=None, snapshot=None)
         if STEP not in fields or AT not in fields:
             return meaning
         step, at, name = quote(fields[STEP]), quote(fields[AT]), quote(fields[SNAPSHOT])

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 OP, TIME, POSITION, BEFORE = "__op", "__source_ts", "__position", "__before_"
 """Fields added to every record: operation, time and position; and the prefix of previous key values."""
+END: Final = "__snapshot_end"
+"""Field added to the last read that a snapshot has of the table."""
 
 ENCODINGS: Final = (
     "text",
@@ -77,6 +79,17 @@ class Debezium(SourceSpec):
     unavailable: str = Field(
         default="__debezium_unavailable_value",
         description="Placeholder for a value that the database did not send (unavailable.value.placeholder).",
+    )
+    snapshots: Literal["whole", "partial"] | None = Field(
+        default=None,
+        description="What a snapshot after other changes has: whole (all rows; one that it lacks was deleted) or "
+        "partial (some rows; one that it lacks stays). Left out: the table stops at a snapshot that lacks a row.",
+    )
+    max_delete_fraction: float = Field(
+        default=0.2,
+        ge=0,
+        le=1,
+        description="With snapshots: whole, a snapshot that lacks more than this share of the rows is refused.",
     )
     settle_seconds: float = Field(
         default=60.0, ge=0, description="A file that looks cut off and is younger waits for a later run."
@@ -147,8 +160,8 @@ class Debezium(SourceSpec):
 
     @property
     def meaning(self) -> dict[str, Any]:
-        """Return the kind: reading applies all other settings to the fields."""
-        return {"kind": "debezium"}
+        """Return the kind, and that snapshots are partial: reading applies all other settings to the fields."""
+        return {"kind": "debezium", **({"snapshots": "partial"} if self.snapshots == "partial" else {})}
 
     @property
     def before_prefix(self) -> str:
