@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 from frazil import api
 from frazil.serve.check.finding import Finding, Look
 from frazil.serve.checks import keep_looks
-from frazil.ui.app import create_app
+from frazil.ui.app import Project, create_app
 from frazil.ui.guard import Access, local_hosts
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def test_a_table_shows_its_mark_and_whether_it_falls_behind(tmp_path: Path) -> N
     pipeline, access = api.load(tmp_path), Access(port=80, hosts=local_hosts("127.0.0.1", 80) | {"testserver"})
 
     texts = []
-    with TestClient(create_app(tmp_path, access)) as client:
+    with TestClient(create_app(Project(tmp_path), access)) as client:
         client.cookies.set(access.cookie, access.session)
         for one in (look(3, "a"), look(2.5), look(0)):
             keep_looks(pipeline, [one])
