@@ -35,7 +35,10 @@ gold:
   - {name: notes, sql: "select count(*) as n from {{ orders }}"}
   - {name: ids, sql: "select max(id) as id from {{ orders }}"}
 """
-RUN = {"pipeline", "run_id", "tables", "gold", "steps", "seconds", "warnings", "maintained", "errors", "exit_code"}
+RUN = {
+    *("pipeline", "run_id", "tables", "gold", "steps", "seconds", "warnings", "maintained", "verified"),
+    *("errors", "exit_code"),
+}
 
 
 @dataclass(frozen=True)

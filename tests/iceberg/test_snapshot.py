@@ -1,10 +1,9 @@
-"""Java, SQL, a metadata file and a commit give one value for where a table stands."""
+"""Java, a metadata file and a commit give one value for where a table stands."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -50,7 +49,7 @@ def test_a_table_without_a_snapshot_stands_nowhere(metadata: dict[str, Any]) -> 
 
 
 @pytest.mark.spark
-def test_java_sql_the_file_and_the_commit_say_the_same(spark: SparkSession) -> None:
+def test_java_the_file_and_the_commit_say_the_same(spark: SparkSession) -> None:
     name = quote(*PATH)
     spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quote(*PATH[:-1])}")
     spark.sql(f"CREATE TABLE {name} (id BIGINT) USING iceberg")
@@ -60,11 +59,9 @@ def test_java_sql_the_file_and_the_commit_say_the_same(spark: SparkSession) -> N
     spark.sql(f"ALTER TABLE {name} CREATE BRANCH beside")
 
     by_java = head(spark, name)
-    by_sql = head(cast("SparkSession", SimpleNamespace(sql=spark.sql)), name)
     by_file = read_snapshot(by_java.location)
 
     assert (by_java.batch, by_java.records, by_java.branches) == (3, 5, ("beside",))
-    assert by_sql == by_java
     assert (by_file.columns, by_file.snapshots) == ({"id": "bigint"}, 2)  # the branch began with one of no rows
     assert replace(by_file, snapshots=0) == by_java
     assert replace(committed, branches=("beside",), columns=by_java.columns) == by_java
@@ -76,7 +73,6 @@ def test_a_table_that_does_not_exist_stands_nowhere(spark: SparkSession, name: s
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.stands")
 
     assert head(spark, name) == TableSnapshot()
-    assert head(cast("SparkSession", SimpleNamespace(sql=spark.sql)), name) == TableSnapshot()
 
 
 @pytest.mark.spark

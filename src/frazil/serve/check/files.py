@@ -282,7 +282,7 @@ def _not_truncates(here: Layers) -> str:
     places = [
         f"({duck_literal(one['file'])}, {one['row']})" for one in here.changes.snapshot.bookmark.get("truncates", ())
     ]
-    has_record = f" AND {r.ROW} > 0"
+    has_record = f" AND {r.ROW} IS DISTINCT FROM 0"
     return f"{has_record} AND ({r.FILE}, {r.ROW}) NOT IN ({', '.join(places)})" if places else has_record
 
 
