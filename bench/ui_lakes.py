@@ -1,7 +1,7 @@
 """The lakes that ``bench.ui`` shows, kept in build/bench/ui.
 
-Runs of Frazil make one, the shop. In the others every table has the metadata files of one of the shop's tables, under
-a name of its own, as if a run had written it: what a page reads of tables whose rows it does not show.
+Runs of Frazil make one lake, the shop. The tables of the other lakes are copies of the metadata of the shop's tables.
+A page reads no more than that of tables whose rows it does not show.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def shop() -> Path:
 
 
 def _write_readings(folder: Path) -> None:
-    """Write records of which a hundredth is right, and the others break four rules, in ten files."""
+    """Write ten files of records. One record in a hundred is valid, and the others break four rules."""
     folder.mkdir()
     chosen, each = np.random.default_rng(1), BAD // 10
     for file in range(10):

@@ -40,7 +40,7 @@ from frazil.runner.limits.lost_values import digits_cut, fields_left_out, missin
 from frazil.runner.limits.rules import Watched
 from frazil.runner.steps.baseline import baseline_changes, with_baseline
 from frazil.runner.steps.plain_batch import PlainBatch, plain_batch
-from frazil.runner.steps.snapshots import Snapshot
+from frazil.runner.steps.snapshots import SourceSnapshot
 from frazil.runner.steps.truncates import Beside, Spread, known_truncates, spread_truncates, truncate_bookmark
 from frazil.runner.table_run import declared_bookmark
 from frazil.silver import unsequenced
@@ -368,7 +368,7 @@ def _rows(
             records=records,
             rows=held,
             truncates=known_truncates(base.bookmark),
-            snapshot=Snapshot.in_silver(base.bookmark),
+            snapshot=SourceSnapshot.in_silver(base.bookmark),
         )
     spread = spread_truncates(context, contract, rows, columns_since(contract, bronze), beside)
     if spread.is_late:

@@ -27,7 +27,7 @@ from frazil.runner.batch.bronze_records import bronze_records, columns_since
 from frazil.runner.batch.driver_batch import spark_frame, spark_types
 from frazil.runner.key_changes.moves import NO_MOVE, last_move
 from frazil.runner.limits.batch_limits import count_behind, is_limited, known_newest
-from frazil.runner.steps.snapshots import Snapshot, find_snapshots, snapshot_meaning
+from frazil.runner.steps.snapshots import SourceSnapshot, find_snapshots, snapshot_meaning
 from frazil.runner.steps.truncates import Horizon, known_truncates
 from frazil.silver import unsequenced
 from frazil.silver.arrow import PlainChanges
@@ -146,7 +146,7 @@ class PlainBatch:
     others: pa.Table | None = None
     held: list[pa.Table] | None = field(default_factory=list)
     last_move: Place | None = None
-    snapshot: Snapshot | None = None
+    snapshot: SourceSnapshot | None = None
 
     def streams(self) -> list[Iterator[pa.Table]]:
         """Return the plain changes, in streams that can be read in parallel."""
@@ -361,7 +361,7 @@ def _obstacle(context: TableRun, batch: PlainBatch, silver: Mapping[str, Any]) -
 def _take_snapshot(context: TableRun, step: Normalize, contract: Contract, batch: PlainBatch) -> NeedsSpark | None:
     """Note the newest snapshot of the source in a batch; return an obstacle if it may delete rows, or comes late."""
     base = context.head(context.changes)
-    batch.snapshot = Snapshot.in_silver(base.bookmark)
+    batch.snapshot = SourceSnapshot.in_silver(base.bookmark)
     if batch.snapshot is not None and batch.may_come_before(batch.snapshot.end):
         return NeedsSpark("early_change")
     meaning = snapshot_meaning(context, contract)

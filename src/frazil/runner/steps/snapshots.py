@@ -55,7 +55,7 @@ class LostDeletesError(ContractError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class SourceSnapshot:
     """A finished snapshot of a table.
 
     Attributes:
@@ -93,7 +93,9 @@ def snapshot_meaning(context: TableRun, contract: Contract) -> SnapshotMeaning |
     return source_of(context.table).meaning(fields, r.POSITION).snapshot
 
 
-def find_snapshots(context: TableRun, contract: Contract, records: DataFrame, known: Snapshot | None) -> list[Snapshot]:
+def find_snapshots(
+    context: TableRun, contract: Contract, records: DataFrame, known: SourceSnapshot | None
+) -> list[SourceSnapshot]:
     """Return the snapshots that end among some records, the oldest first.
 
     Args:
@@ -119,11 +121,11 @@ def find_snapshots(context: TableRun, contract: Contract, records: DataFrame, kn
         seen = reads.agg(
             F.max(F.expr(meaning.place)).alias("position"), F.min(quote(meaning.time)).alias("time")
         ).collect()[0]
-        found.append(Snapshot(name=one["name"], file=one["file"], batch=one["batch"], **seen.asDict()))
+        found.append(SourceSnapshot(name=one["name"], file=one["file"], batch=one["batch"], **seen.asDict()))
     return sorted((one for one in found if _counts(context, one, known)), key=lambda one: one.position)
 
 
-def _counts(context: TableRun, one: Snapshot, known: Snapshot | None) -> bool:
+def _counts(context: TableRun, one: SourceSnapshot, known: SourceSnapshot | None) -> bool:
     """Return whether a snapshot is newer than the newest one so far, and than the baseline."""
     baseline = baseline_of(context.head(context.changes).bookmark)
     is_folded = baseline is not None and (
@@ -149,7 +151,7 @@ def _keys_of(context: TableRun, contract: Contract, records: DataFrame, *more: s
 
 
 def may_void_deletes(
-    context: TableRun, contract: Contract, records: DataFrame, least_position: str, known: Snapshot
+    context: TableRun, contract: Contract, records: DataFrame, least_position: str, known: SourceSnapshot
 ) -> bool:
     """Return whether some records may change what the newest snapshot deletes.
 
@@ -175,7 +177,7 @@ def may_void_deletes(
     return not deletes.join(_keys_of(context, contract, behind), [*contract.keys], "left_semi").isEmpty()
 
 
-def _is_doubtful(meaning: SnapshotMeaning, one: Snapshot) -> str:
+def _is_doubtful(meaning: SnapshotMeaning, one: SourceSnapshot) -> str:
     """Return SQL for records whose keys a snapshot does not prove absent, among those up to its end."""
     is_read = f"coalesce({meaning.name}, '') = {literal(one.name)}"
     if one.time is None:
@@ -184,7 +186,7 @@ def _is_doubtful(meaning: SnapshotMeaning, one: Snapshot) -> str:
 
 
 def with_missing_deleted(
-    context: TableRun, contract: Contract, rows: DataFrame, found: Sequence[Snapshot], held: DataFrame | None
+    context: TableRun, contract: Contract, rows: DataFrame, found: Sequence[SourceSnapshot], held: DataFrame | None
 ) -> DataFrame:
     """Return change rows with a delete of each row that a snapshot lacks.
 
@@ -211,13 +213,13 @@ def with_missing_deleted(
     if older.isEmpty():
         return rows
     before = _rows_before(context, contract, older, found, meaning)
-    accepted = Snapshot.in_silver(context.head(context.changes).bookmark)
+    accepted = SourceSnapshot.in_silver(context.head(context.changes).bookmark)
     _verify(context, [one for one in found if accepted is None or one.position > accepted.position], before, meaning)
     return _with_deletes(contract, rows, before.where("_is_missing"), meaning)
 
 
 def _rows_before(
-    context: TableRun, contract: Contract, older: DataFrame, found: Sequence[Snapshot], meaning: SnapshotMeaning
+    context: TableRun, contract: Contract, older: DataFrame, found: Sequence[SourceSnapshot], meaning: SnapshotMeaning
 ) -> DataFrame:
     """Return keys, snapshot and ``_is_missing`` for each row just before a snapshot.
 
@@ -258,7 +260,7 @@ def _rows_before(
 _OF_ROW: Final = "OVER of_row"
 
 
-def _as_row(one: Snapshot) -> str:
+def _as_row(one: SourceSnapshot) -> str:
     time = "CAST(NULL AS string)" if one.time is None else literal(one.time)
     return (
         f"SELECT {literal(one.position)} AS _snapshot, {literal(one.name)} AS _name, {time} AS _time, "
@@ -278,7 +280,7 @@ def _kept_keys(context: TableRun, contract: Contract, snapshots: str, meaning: S
     return _keys_of(context, contract, records, r.POSITION).withColumnRenamed(r.POSITION, "_snapshot")
 
 
-def _verify(context: TableRun, new: Sequence[Snapshot], before: DataFrame, meaning: SnapshotMeaning) -> None:
+def _verify(context: TableRun, new: Sequence[SourceSnapshot], before: DataFrame, meaning: SnapshotMeaning) -> None:
     """Refuse missing rows that the declaration does not explain, and too many of them; count the others."""
     counts = before.groupBy("_snapshot").agg(F.count("*").alias("living"), F.count_if("_is_missing").alias("gone"))
     seen = {row["_snapshot"]: (int(row["living"]), int(row["gone"])) for row in counts.collect()} if new else {}

@@ -31,7 +31,7 @@ from frazil.runner.key_changes.moves import (
     stretches,
 )
 from frazil.runner.limits.batch_limits import place_sql, verify_snapshots
-from frazil.runner.steps.snapshots import Snapshot, find_snapshots, may_void_deletes, with_missing_deleted
+from frazil.runner.steps.snapshots import SourceSnapshot, find_snapshots, may_void_deletes, with_missing_deleted
 from frazil.silver.changes import PROBLEM, TEXT
 from frazil.silver.old_keys import AWAY, LEAVES, MOVED
 from frazil.spec.sql.names import literal, quote
@@ -140,7 +140,7 @@ class Beside:
     rows: DataFrame | None
     truncates: Sequence[Truncate] = ()
     is_rebuild: bool = False
-    snapshot: Snapshot | None = None
+    snapshot: SourceSnapshot | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +162,7 @@ class Spread:
     last_move: Place | None = None
     departed: str = ""
     is_late: bool = False
-    snapshot: Snapshot | None = None
+    snapshot: SourceSnapshot | None = None
 
     def in_bookmark(self) -> dict[str, Any]:
         """Return the entries of silver's bookmark."""
