@@ -165,14 +165,19 @@ def test_the_questions_of_the_recipe_are_answered(served: Served) -> None:
 @pytest.mark.server
 def test_trino_shows_the_counts_of_each_run(served: Served) -> None:
     """Also on docs/trino.md."""
-    counts = ", ".join(f"CAST(element_at(summary, 'frazil.{one}') AS bigint)" for one in ("inserted", "deleted"))
-    batches = f"""SELECT element_at(summary, 'frazil.run-id'), {counts} FROM "orders$snapshots"
-        WHERE element_at(summary, 'frazil.run-id') IS NOT NULL ORDER BY committed_at"""
+    names = ("frazil.inserted", "frazil.deleted", "added-records")
+    counts = ", ".join(f"CAST(element_at(summary, '{name}') AS bigint)" for name in names)
+    batches = f"""SELECT element_at(summary, 'frazil.run-id'), element_at(summary, 'frazil.strategy'), {counts}
+        FROM "orders$snapshots" WHERE element_at(summary, 'frazil.run-id') IS NOT NULL ORDER BY committed_at"""
     rules = "SELECT rule, count(*) FROM silver.orders_quarantine GROUP BY rule"
 
     runs = served.ask(batches)
 
-    assert [(inserted, deleted) for _, inserted, deleted in runs] == [(40, 0), (0, 1), (0, 0)]
+    assert [run[1:] for run in runs] == [
+        ("load", None, None, 40),
+        ("overwrite", 0, 1, 39),
+        ("delete_append", 0, 0, 3),
+    ]
     assert len({run for run, *_ in runs}) == len(runs)
     assert served.ask(rules) == []
 
