@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from frazil import api
 from frazil.errors import DifferenceError
 from frazil.runner.report import RunReport, VerifyReport
 from frazil.serve.check.finding import Finding, Look
@@ -166,3 +167,15 @@ def test_a_difference_is_the_exit_code_of_a_run_and_no_failure_of_a_table() -> N
     assert report.errors == []
     report.verified[0].ok = None
     assert report.exit_code == 0
+
+
+def test_validation_names_the_tables_that_are_never_compared(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "LOAD00000001.csv").write_text("Op,id\nI,1\n")
+    table = Table(name="files", keys=("id",), source=DmsFiles(path=("in",), header=True))
+    plain = Pipeline(pipeline="shop", lake=Lake(warehouse="lake"), tables=(table,)).at(tmp_path)
+
+    [warning] = api.validate(plain.model_copy(update={"verify": Verify(every="1d")})).warnings
+
+    assert warning.startswith("verify: 1 table is not compared, because the source has no rows to read: files;")
+    assert api.validate(plain).warnings == ()

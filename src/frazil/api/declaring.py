@@ -13,6 +13,8 @@ from frazil.errors import DeclarationError, FrazilWarning
 from frazil.testing.sample_files import SampleFiles
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from frazil.recover.catalog import Setback
     from frazil.recover.doctor import Diagnosis
     from frazil.sources.capture import Looked
@@ -235,7 +237,21 @@ def validate(declaration: Declaration) -> Validation:
     if problems := [*problems, *name_problems(pipeline, contracts)]:
         raise DeclarationProblems(str(problem) for problem in problems)
     missing = missing_client(pipeline.lake.catalog)
-    return Validation(pipeline=pipeline, warnings=(f"catalog: {missing}; {CLIENTS_HINT}",) if missing else ())
+    found = [f"catalog: {missing}; {CLIENTS_HINT}"] if missing else []
+    return Validation(pipeline=pipeline, warnings=(*found, *_never_verified(pipeline)))
+
+
+def _never_verified(pipeline: Pipeline) -> Iterator[str]:
+    """Yield a warning about the tables that ``verify`` does not compare."""
+    from frazil.sources.kinds import rows_at_source
+    from frazil.spec.amount import counted
+
+    left = [table.name for table in pipeline.tables if rows_at_source(table) is None]
+    if pipeline.verify is not None and left:
+        yield (
+            f"verify: {counted(len(left), 'table is', 'tables are')} not compared, because the source has no rows to "
+            f"read: {', '.join(left)}; frazil check --against DUMP compares with a copy"
+        )
 
 
 def doctor(declaration: Declaration | None = None, *, notify: bool = False) -> tuple[Diagnosis, ...]:
