@@ -16,7 +16,8 @@ The modules, in the order a number passes through them::
     summary      medians, ratios of pairs, and the bars
     draw, page   pictures, docs/benchmarks.md, docs/benchmarks/numbers.md, docs/benchmarks.html
 
-Another module, ``engines``, tries lakes of Frazil in other engines: docs/engines.md.
+Other modules are commands of their own: ``engines`` tries lakes of Frazil in other engines (docs/engines.md), ``folds``
+folds small batches by DuckDB too, ``ui`` measures the page.
 
 Run ``python -m bench list`` to see the works and contenders, ``python -m bench run apply`` for one work.
 """
