@@ -246,12 +246,14 @@ def test_inputs_of_public_reports_give_the_right_rows(report: str, lake: tuple[P
     assert [tuple(row) for row in api.query(folder, sql).rows] == rows
 
 
+@pytest.mark.long
 def test_unreadable_inputs_are_refused_with_a_code(lake: tuple[Path, dict[str, str]]) -> None:
     _, refused = lake
 
     assert refused == REFUSED
 
 
+@pytest.mark.long
 def test_every_other_table_proves_itself(lake: tuple[Path, dict[str, str]]) -> None:
     folder, _ = lake
 

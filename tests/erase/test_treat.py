@@ -110,6 +110,7 @@ def bookmark_of_bronze(pipeline: Pipeline) -> dict[str, Any]:
     return {name: value for name, value in bookmark.items() if name != MADE_BY}
 
 
+@pytest.mark.laws
 @pytest.mark.spark
 @pytest.mark.long
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_sigterm_to_the_process_alone_ends_its_java_too(spark: SparkSession, tmp
 
 
 @pytest.mark.fault
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGHUP, marks=pytest.mark.laws), signal.SIGKILL])
 def test_java_and_its_folders_go_when_the_terminal_or_the_process_does(number: signal.Signals, tmp_path: Path) -> None:
     command = Command.start(tmp_path, ["run", f"{world_at(tmp_path).folder}"], terminal=True)
     command.hear("read")

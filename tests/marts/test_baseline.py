@@ -167,7 +167,7 @@ def rows_by_place(seed: int, count: int) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("moves", [False, True])
+@pytest.mark.parametrize("moves", [False, pytest.param(True, marks=pytest.mark.laws)])
 @pytest.mark.parametrize("served", cases("coarse"))
 def test_a_baseline_to_a_place_folds_to_what_all_changes_fold_to(
     served: str, spark: SparkSession, *, moves: bool

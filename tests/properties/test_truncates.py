@@ -137,6 +137,7 @@ def differences(folder: Path, seed: int, spark: SparkSession, patch: pytest.Monk
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.long), 1])
 def test_a_truncate_deletes_what_is_older(
     seed: int, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -41,6 +41,7 @@ def lose_what_a_branch_has(shop: Shop, part: str, patch: pytest.MonkeyPatch, *, 
         os.truncate(path, 0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("part", "is_killed"), [("snap-*.avro", True), LONG("snap-*.avro", False), LONG("*-m0.avro", True)]
 )
@@ -59,6 +60,7 @@ def test_upkeep_lets_go_of_what_cannot_be_read(
     assert wrong(shop) == []
 
 
+@pytest.mark.long
 def test_an_erase_lets_go_of_what_cannot_be_read(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     lose_what_a_branch_has(shop, "snap-*.avro", monkeypatch, is_killed=True)
     shop.run()

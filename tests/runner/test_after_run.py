@@ -41,6 +41,7 @@ def snapshots(shop: Shop, mart: str) -> int:
     return shop.session.sql(f"SELECT * FROM lake.{mart}.snapshots").count()
 
 
+@pytest.mark.long
 def test_a_run_maintains_its_tables_and_overdue_ones(shop: Shop) -> None:
     kept = with_upkeep(shop, expire_after_days=0, after_run_days=0)
     deliver(kept, 1)

@@ -55,6 +55,7 @@ def as_debezium(records: list[Record], seed: int, bad: set[int], headers: str, w
     return lines
 
 
+@pytest.mark.laws
 @pytest.mark.long
 @pytest.mark.parametrize(
     "source", ["headers", *(pytest.param(name, marks=pytest.mark.laws) for name in SOURCES if name != "headers")]
@@ -108,7 +109,8 @@ CHAIN: list[tuple[str, int | None, int, str, int]] = [
 NEXT: list[tuple[str, int | None, int, str, int]] = [("U", 6, 4, "v6", 1), ("U", 4, 5, "v1", 1)]
 
 
-@pytest.mark.parametrize("source", ["one record", "headers"])
+@pytest.mark.long
+@pytest.mark.parametrize("source", ["one record", pytest.param("headers", marks=pytest.mark.laws)])
 def test_a_row_in_quarantine_leaves_its_key_in_a_later_batch(source: str, spark: SparkSession, tmp_path: Path) -> None:
     """The delete of the row that was there before it, in silver since an earlier batch, emptied no key."""
     del spark

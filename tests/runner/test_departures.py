@@ -66,6 +66,7 @@ def rows_of(folder: Path) -> Table:
     return {(h, key): value for h, key, value in api.query(folder, "SELECT h, id, v FROM things").rows}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "arrivals", [pytest.param((0, 1, 2), id="in order", marks=pytest.mark.laws), pytest.param((0, 2, 1), id="late")]
 )

@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.long]
 STEPS = 6
 
 
+@pytest.mark.laws
 @pytest.mark.parametrize(
     "drawn",
     [

@@ -19,7 +19,11 @@ VERSIONS = "SELECT id, note, valid_from, valid_to, is_current FROM lake.marts.or
 
 
 @pytest.fixture(
-    params=[{}, {"driver_scan_bytes": 0, "reader": "stream", "plain_bytes": 0}], ids=["small batches", "large batches"]
+    params=[
+        {},
+        pytest.param({"driver_scan_bytes": 0, "reader": "stream", "plain_bytes": 0}, marks=pytest.mark.laws),
+    ],
+    ids=["small batches", "large batches"],
 )
 def shop(request: pytest.FixtureRequest, spark: object, tmp_path: Path) -> Shop:
     """A shop whose files order the changes; all is held and found on the driver, or typed twice and found by Spark."""

@@ -69,6 +69,7 @@ def everything(folder: Path) -> list[str]:
     return sorted(map(repr, api.query(folder, "SELECT * FROM marts.prices_known").rows))
 
 
+@pytest.mark.laws
 @pytest.mark.spark
 @pytest.mark.long
 @pytest.mark.parametrize("policy", [POLICIES[0], *(pytest.param(one, marks=pytest.mark.laws) for one in POLICIES[1:])])

@@ -27,7 +27,9 @@ def orders(operation: str, count: int, day: int, note: str) -> list[str]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("thresholds", [{}, {"driver_bytes": 0, "reader": "executors"}])
+@pytest.mark.parametrize(
+    "thresholds", [pytest.param({}, marks=pytest.mark.laws), {"driver_bytes": 0, "reader": "executors"}]
+)
 def test_a_batch_that_sequence_by_calls_old_and_its_place_new_is_refused(
     shop: Shop, thresholds: dict[str, object]
 ) -> None:

@@ -56,6 +56,7 @@ class Topic:
         }
 
 
+@pytest.mark.long
 def test_a_row_that_comes_to_a_key_after_one_left_for_another_era_stays(spark: SparkSession, tmp_path: Path) -> None:
     """The create's partition is in its second era, that of the old key in its first; the delete comes later."""
     del spark

@@ -168,6 +168,7 @@ WIDER: Final = ["op,id,at,status,code,total,part,city,zip", "U,1,2026-01-06 00:0
 TOGETHER: Final = ((0,), (1,), (2, 3))
 
 
+@pytest.mark.long
 def test_files_of_dms_with_rules_become_the_same_changes(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +207,7 @@ def test_files_of_dms_with_rules_become_the_same_changes(
     assert made[0][3][1][2] == {"min of total": 1, "quotient": 1}
 
 
+@pytest.mark.long
 def test_dumps_become_the_same_changes(tmp_path: Path, spark: SparkSession) -> None:
     del spark
     made = []
@@ -249,6 +251,7 @@ def event(op: str, lsn: int, before: dict[str, Any] | None, after: dict[str, Any
     return json.dumps({"before": before, "after": after, "source": source, "op": op, "ts_ms": 1_767_225_600_000})
 
 
+@pytest.mark.long
 def test_events_become_the_same_changes(tmp_path: Path, spark: SparkSession) -> None:
     del spark
     oslo, rome, bonn = ({"id": key, "city": city, "note": "n"} for key, city in enumerate(("Oslo", "Rome", "Bonn")))

@@ -79,6 +79,7 @@ def test_where_nothing_can_be_written_a_check_still_has_its_result(pipeline: Pip
     assert last_checks(pipeline) == {}
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_status_says_when_a_table_was_proved_and_what_failed(undamaged_shop: Shop) -> None:
     shop = undamaged_shop  # its rows are changed here

@@ -120,6 +120,7 @@ def test_a_field_that_is_missing_keeps_its_value_and_null_does_not(lake: Any) ->
     ]
 
 
+@pytest.mark.long
 def test_a_truncate_empties_the_table_and_many_are_warned_of(lake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(truncates, "_MANY", 1)
     one = lake("b", (3, "T", None, None), (4, "I", {"id": 3}, None))

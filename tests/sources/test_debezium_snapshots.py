@@ -157,6 +157,7 @@ def test_a_snapshot_that_lacks_rows_stops_the_table_until_the_declaration_says_w
     assert shop.wrong() == []
 
 
+@pytest.mark.long
 def test_rows_that_a_partial_snapshot_lacks_stay(spark: SparkSession, tmp_path: Path) -> None:
     del spark
     shop = Shop(tmp_path)
@@ -171,6 +172,7 @@ def test_rows_that_a_partial_snapshot_lacks_stay(spark: SparkSession, tmp_path: 
     assert shop.wrong() == []
 
 
+@pytest.mark.long
 def test_a_snapshot_of_the_same_rows_changes_no_version(spark: SparkSession, tmp_path: Path) -> None:
     del spark
     shop = Shop(tmp_path)
@@ -188,6 +190,7 @@ def test_a_snapshot_of_the_same_rows_changes_no_version(spark: SparkSession, tmp
     assert [shop.rows(f"SELECT {shop.names(mart)} FROM {mart} ORDER BY ALL") for mart in marts] == before
 
 
+@pytest.mark.long
 def test_a_snapshot_that_lacks_too_many_rows_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     del spark
     shop = Shop(tmp_path)
@@ -264,6 +267,7 @@ def plain(row: Iterable[Any]) -> str:
     return repr([one.replace(tzinfo=UTC) if isinstance(one, datetime) and one.tzinfo is None else one for one in row])
 
 
+@pytest.mark.long
 def test_drawn_snapshots_delete_what_they_prove_absent(spark: SparkSession, tmp_path: Path) -> None:
     """CONVERGE: batches in any order and a rebuild give what the oracle says, without wrong rows in between."""
     del spark  # only there so that Java runs

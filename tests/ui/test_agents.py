@@ -38,6 +38,7 @@ async def answers(folder: Path) -> tuple[list[Any], dict[str, Any]]:
         return tools.tools, {name: await agent.call_tool(tool, given) for name, (tool, given) in ASKED.items()}
 
 
+@pytest.mark.long
 def test_an_agent_reads_the_lake_and_cannot_change_it(project: Path) -> None:
     tools, told = asyncio.run(answers(project))
 
