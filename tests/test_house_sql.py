@@ -138,7 +138,7 @@ SQL_MODULES = {
     "erase/subjects.py",
     "runner/key_changes/moves.py",
     "runner/steps/marts.py",
-    "recover/catalog.py",
+    "recover/register.py",
     "runner/steps/snapshots.py",
     "runner/steps/truncates.py",
     "catalog/catalogs.py",

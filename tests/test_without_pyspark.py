@@ -29,8 +29,8 @@ folder = sys.argv[1]
 given = {"declaration": folder, "stop": Event(), "table": "orders", "keys": ["1"], "name": "x", "plan": None}
 given |= {"platform": "emr", "spark": None, "tables": ()}
 functions = {name: one for name in api.__all__ if inspect.isfunction(one := vars(api).get(name))}
-wanted = {name for name, one in functions.items() if "spark" in inspect.signature(one).parameters}
-calls = {name: functions[name] for name in wanted | {"session", "repair", "repair_plan"}}
+wanted = {name for name, one in functions.items() if "spark" in inspect.signature(one).parameters} - {"spark_conf"}
+calls = {name: functions[name] for name in wanted | {"session"}}
 calls |= {"frazil.run": frazil.run, "connect": lambda: api.connect(folder).spark("marts.orders")}
 calls["EraseReport"] = lambda: api.EraseReport
 said = {}
@@ -56,3 +56,23 @@ def test_every_function_that_needs_spark_names_what_to_install(tmp_path: Path) -
     assert {name: text for name, text in said.items() if "frazil[spark]" not in text} == {}
     assert {text.partition(":")[0] for text in said.values()} == {"SparkMissingError"}
     assert not (tmp_path / "lake").exists()
+
+
+WORKS: Final = """
+assert api.repair_plan(folder) == api.repair(folder) == ()
+assert api.erase_keys(folder, "orders", "1") == (("1",),)
+print(api.spark_conf(folder, "standalone", spark="4.0").text)
+print(api.spark_conf(folder, "standalone"))
+"""
+
+
+@pytest.mark.process
+def test_a_correct_catalog_and_settings_for_a_named_spark_need_no_pyspark(tmp_path: Path) -> None:
+    make = "import sys; from frazil import api; api.init(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", make, tmp_path], check=True)
+
+    program = PROGRAM.partition("given =")[0] + WORKS
+    done = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=False)
+
+    assert "iceberg-spark-runtime-4.0" in done.stdout
+    assert "[FZ102] --spark: name the version of the platform's Spark" in done.stderr

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import re
 import shlex
 import subprocess
@@ -17,6 +19,7 @@ from tests.hostile.situation import command
 
 import frazil
 from frazil import api, cli
+from frazil.cli.look.query import query
 from frazil.cli.main import COMMANDS, app
 
 if TYPE_CHECKING:
@@ -172,6 +175,33 @@ def test_keys_that_cannot_be_read_are_a_wrong_call(content: bytes | None, genera
     assert said.code == 2
     assert "--keys-from" in said.text
     assert "a bug" not in said.text
+
+
+@pytest.mark.parametrize(
+    ("table", "says"), [("orders", "--key: the key of table 'orders' is a, b"), ("ordrs", "nothing is called 'ordrs'")]
+)
+def test_what_cannot_be_erased_is_refused_without_spark(table: str, says: str, tmp_path: Path) -> None:
+    declared = "pipeline: shop\nlake: {warehouse: ./lake}\ntables:\n"
+    declared += "  - {name: orders, source: {kind: debezium, path: ./landing}, keys: [a, b]}\n"
+    (tmp_path / "frazil.yml").write_text(declared, encoding="utf-8")
+
+    said = command("erase", f"{tmp_path}", "--select", table, "--key", "1", "--yes")
+
+    assert said.code == 2
+    assert says in said.text
+
+
+def test_parquet_without_sql_is_refused_on_a_terminal(
+    generated: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, terminal = pty.openpty()
+    monkeypatch.setattr("sys.stdin", os.fdopen(terminal))
+    monkeypatch.setattr("builtins.input", "the prompt is opened".index)
+
+    with pytest.raises(typer.Exit):
+        query(path=generated, parquet=generated / "rows.parquet")
+
+    assert "there is no SQL to run" in capsys.readouterr().err
 
 
 @pytest.mark.process

@@ -11,8 +11,8 @@ import pytest
 
 import frazil
 from frazil import api
+from frazil.erase.keys import EraseError, parse_key
 from frazil.erase.report import OccurrencesLeftError
-from frazil.erase.subjects import EraseError, parse_key
 from frazil.iceberg.time_travel import PointError
 from frazil.spark.expressions import SqlError
 from frazil.spark.session import spark_session

@@ -10,7 +10,7 @@ from tests.erase.test_erase import all_bytes
 import frazil
 from frazil import api
 from frazil.bronze.pii import MADE_BY
-from frazil.erase.subjects import EraseError
+from frazil.erase.keys import EraseError
 from frazil.errors import FrazilError
 from frazil.failpoints import FailpointReached
 from frazil.lake.refs import head

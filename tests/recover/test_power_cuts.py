@@ -20,8 +20,9 @@ from frazil.cli.console import NotConfirmedError
 from frazil.failpoints import FailpointReached
 from frazil.iceberg.damage import DamagedTableError, local_path
 from frazil.lake.tables import alter
-from frazil.recover.catalog import repair_catalog, setbacks
+from frazil.recover.catalog import repair_catalog
 from frazil.recover.doctor import diagnose
+from frazil.recover.setbacks import setbacks
 from frazil.runner.maintain import maintain
 from frazil.serve.check.check import check
 from frazil.serve.query.query import query

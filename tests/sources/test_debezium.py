@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from frazil import api
 from frazil.formats.json_lines import NoObjectError, Pairs, parsed
 from frazil.sources.debezium.encodings import described, encoded
 from frazil.sources.debezium.place import place_of
 from frazil.sources.debezium.record import Records
-from frazil.spec import Column, Debezium, Table
+from frazil.spec import Column, Debezium, Lake, Pipeline, Table
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SOURCE = {
     "connector": "postgresql",
@@ -437,3 +441,12 @@ def test_a_boolean_is_a_number_where_the_column_is_one() -> None:
 
     assert (read(True, True), read(False, 0), read(7, 1)) == (["1", "true"], ["0", "0"], ["7", "1"])
     assert read("true", 7) == ["true", "7"]
+
+
+def test_a_topic_is_validated_and_planned_before_its_first_capture(tmp_path: Path) -> None:
+    source = Debezium(servers="127.0.0.1:1", topic="shop.public.orders", landing="./landing")
+    table = Table(name="orders", source=source, keys=("id",), columns=(Column(name="id", type="int"),))
+    pipeline = Pipeline(pipeline="shop", lake=Lake(warehouse="./lake"), tables=(table,)).at(tmp_path)
+
+    assert api.validate(pipeline).warnings == ()
+    assert api.plan(pipeline).state.failed == {}

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
-from frazil.catalog.conf import PREFIX, catalog_conf
+from frazil.catalog.conf import EXTENSIONS, PREFIX, catalog_conf
 from frazil.errors import DeclarationError, SessionError
 from frazil.spark.java import find_java
-from frazil.spark.session import EXTENSIONS, adopt, siblings, spark_session
+from frazil.spark.session import adopt, siblings, spark_session
 from frazil.spec import DmsFiles, EmbeddedCatalog, JdbcCatalog, Lake, Pipeline, ServiceCatalog, Table
 from frazil.spec.location import warehouse
 
@@ -243,7 +243,7 @@ def test_a_session_whose_iceberg_does_not_load_is_refused(tmp_path: Path) -> Non
 import sys
 from pyspark.sql import SparkSession
 import frazil
-from frazil.spark.session import EXTENSIONS
+from frazil.catalog.conf import EXTENSIONS
 spark = SparkSession.builder.master("local[1]").config("spark.sql.extensions", EXTENSIONS).getOrCreate()
 try:
     frazil.run(frazil.load(sys.argv[1]), spark=spark)

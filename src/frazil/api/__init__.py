@@ -26,7 +26,7 @@ from frazil.api.declaring import (
     server_tables,
     validate,
 )
-from frazil.api.erasing import erase, erase_preview, treat, treat_preview, unblock
+from frazil.api.erasing import erase, erase_keys, erase_preview, treat, treat_preview, unblock
 from frazil.api.looking import batches, late_changes, lineage, ls, overview, past_run, rows, runs
 from frazil.api.needs import needs_spark
 from frazil.api.reading import (
@@ -65,8 +65,8 @@ if TYPE_CHECKING:
     from frazil.interop.spark_conf import SparkConf
     from frazil.interop.trino_server import Trino
     from frazil.plan.plan import Plan
-    from frazil.recover.catalog import Setback
     from frazil.recover.doctor import Diagnosis
+    from frazil.recover.setbacks import Setback
     from frazil.runner.report import MaintainReport, RunReport
     from frazil.serve.check.finding import Finding
     from frazil.serve.check.rules import RuleTest
@@ -143,6 +143,7 @@ __all__ = [
     "drop_cut",
     "droppable",
     "erase",
+    "erase_keys",
     "erase_preview",
     "export",
     "generate",
@@ -215,7 +216,7 @@ _RETURNED: Final = {
     "RuleTest": "frazil.serve.check.rules",
     "RunReport": "frazil.runner.report",
     "Selection": "frazil.spec.sql.select",
-    "Setback": "frazil.recover.catalog",
+    "Setback": "frazil.recover.setbacks",
     "SparkConf": "frazil.interop.spark_conf",
     "TableBatch": "frazil.serve.overview",
     "TableSchema": "frazil.serve.schema",

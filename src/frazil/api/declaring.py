@@ -15,8 +15,8 @@ from frazil.testing.sample_files import SampleFiles
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from frazil.recover.catalog import Setback
     from frazil.recover.doctor import Diagnosis
+    from frazil.recover.setbacks import Setback
     from frazil.sources.capture import Looked
     from frazil.sources.dms.discover import Discovered
     from frazil.sources.postgres.database.discover import FoundTable
@@ -279,10 +279,9 @@ def doctor(declaration: Declaration | None = None, *, notify: bool = False) -> t
     return tuple(found)
 
 
-@needs_spark
 def repair_plan(declaration: Declaration) -> tuple[Setback, ...]:
     """Return the tables that :func:`repair` would set back; change nothing."""
-    from frazil.recover.catalog import setbacks
+    from frazil.recover.setbacks import setbacks
 
     return tuple(setbacks(load(declaration)))
 

@@ -18,6 +18,25 @@ if TYPE_CHECKING:
     from frazil.spec.sql.select import Words
 
 
+def erase_keys(declaration: Declaration, table: str, keys: Words) -> tuple[tuple[str, ...], ...]:
+    """Return the texts of each key's columns, in the order of the table's ``keys``; start no Spark.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        table: a source table, or one of its marts.
+        keys: as for :func:`erase`.
+
+    Raises:
+        EraseError: a key has another form.
+        DeclarationError: the pipeline has no such table.
+    """
+    from frazil.erase.keys import parse_key
+    from frazil.spec.sql.select import source_table, words
+
+    source = source_table(load(declaration), table)
+    return tuple(parse_key(source, key) for key in words(keys))
+
+
 @needs_spark
 def erase_preview(
     declaration: Declaration,
@@ -40,7 +59,8 @@ def erase_preview(
     from frazil.spark.session import lake_session
 
     pipeline = load(declaration)
-    return preview(pipeline, lake_session(spark, pipeline), _wanted(table, keys, where))
+    wanted = _wanted(pipeline, table, keys, where)
+    return preview(pipeline, lake_session(spark, pipeline), wanted)
 
 
 @needs_spark
@@ -76,7 +96,8 @@ def erase(
     from frazil.spark.session import lake_session
 
     pipeline = load(declaration)
-    return work(pipeline, lake_session(spark, pipeline), _wanted(table, keys, where), tell=tell)
+    wanted = _wanted(pipeline, table, keys, where)
+    return work(pipeline, lake_session(spark, pipeline), wanted, tell=tell)
 
 
 @needs_spark
@@ -103,7 +124,8 @@ def unblock(
     from frazil.spark.session import lake_session
 
     pipeline = load(declaration)
-    return work(pipeline, lake_session(spark, pipeline), _wanted(table, keys, where))
+    wanted = _wanted(pipeline, table, keys, where)
+    return work(pipeline, lake_session(spark, pipeline), wanted)
 
 
 @needs_spark
@@ -163,7 +185,7 @@ def treat(
 
 def _refuse_leftovers(pipeline: Pipeline, table: str) -> None:
     """Refuse while leftover tables exist: they may hold the values, and no run rebuilds them."""
-    from frazil.erase.subjects import EraseError
+    from frazil.erase.keys import EraseError
     from frazil.serve.leftovers import leftovers
     from frazil.spec.sql.select import source_table
 
@@ -176,8 +198,9 @@ def _refuse_leftovers(pipeline: Pipeline, table: str) -> None:
         )
 
 
-def _wanted(table: str, keys: Words, where: str | None) -> Wanted:
+def _wanted(pipeline: Pipeline, table: str, keys: Words, where: str | None) -> Wanted:
     from frazil.erase.report import Wanted
     from frazil.spec.sql.select import words
 
+    erase_keys(pipeline, table, keys)
     return Wanted(table=table, keys=words(keys), where=where)

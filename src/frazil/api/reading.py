@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 from frazil.api.declaring import load
-from frazil.api.needs import needs_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -364,7 +363,6 @@ def spark_pipelines(declaration: Declaration) -> str:
     return written(load(declaration))
 
 
-@needs_spark
 def spark_conf(declaration: Declaration, platform: Platform, *, spark: str | None = None) -> SparkConf:
     """Return the settings that a platform's Spark needs, see :func:`frazil.interop.spark_conf.spark_conf`.
 
@@ -373,11 +371,18 @@ def spark_conf(declaration: Declaration, platform: Platform, *, spark: str | Non
         platform: ``standalone``, ``kubernetes``, ``emr``, ``glue``, ``databricks`` or ``dataproc``.
         spark: version of the platform's Spark; None for the version of the installed PySpark.
     """
-    import pyspark
-
+    from frazil.errors import DeclarationError, SparkMissingError
     from frazil.interop.spark_conf import spark_conf as written
+    from frazil.spark.jars import spark_version
 
-    return written(load(declaration), platform, spark or ".".join(pyspark.__version__.split(".")[:2]))
+    try:
+        version = spark or ".".join(spark_version().split(".")[:2])
+    except SparkMissingError as error:
+        raise DeclarationError(
+            "--spark: name the version of the platform's Spark",
+            hint="such as --spark 4.1; without it, the version of the installed PySpark is used",
+        ) from error
+    return written(load(declaration), platform, version)
 
 
 def serve(

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from frazil.spec import Pipeline
     from frazil.spec.model.stores import StoreAccess
 
+EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+"""What Spark's ``spark.sql.extensions`` must name."""
+
+SECRET_SETTINGS: Final = "(?i)authorization|uri|password|secret|token|credential|(access|shared|account)[.-]?key"  # noqa: S105 - a pattern
+"""Pattern of names of settings that Spark shows without their values."""
+
 FILE_IO: Final = {
     "s3": "org.apache.iceberg.aws.s3.S3FileIO",
     "gs": "org.apache.iceberg.gcp.gcs.GCSFileIO",

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.audit.certificates import Certifying
 from frazil.erase.job import EraseJob
+from frazil.erase.keys import EraseError
 from frazil.erase.landed import changed_lines, landed_files
 from frazil.erase.proof import prove
 from frazil.erase.report import ErasedLayer, EraseReport, OccurrencesLeftError, write_receipt
-from frazil.erase.subjects import EraseError
 from frazil.errors import FrazilError
 from frazil.failpoints import failpoint
 from frazil.lake.refs import refs_of, snapshots_of

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
-from frazil.erase.subjects import PARTS, SUBJECT, bad_places, given_subjects, matching_subjects, parse_key, with_moves
+from frazil.erase.keys import parse_key
+from frazil.erase.subjects import PARTS, SUBJECT, bad_places, given_subjects, matching_subjects, with_moves
 from frazil.failpoints import failpoint
 from frazil.gold import tables_of
 from frazil.lake.file_writer import FILE_PATH, LIVING, POS
@@ -17,7 +18,6 @@ from frazil.older_spark import to_arrow
 from frazil.plan.layout import TableLayout
 from frazil.runner.batch.erased import (
     COLUMNS,
-    FLAG,
     KEY,
     KEY_PARTS,
     OLD_KEY,
@@ -36,7 +36,7 @@ from frazil.spark.gateway import hold
 from frazil.spec.pii import stored_keys
 from frazil.spec.sql.names import literal, quote
 from frazil.spec.sql.references import gold_in_order, marts_of
-from frazil.spec.tables import ERASE_UNFINISHED, erased_table, gold_table, source_tables
+from frazil.spec.tables import ERASE_UNFINISHED, ERASED, erased_table, gold_table, source_tables
 from frazil.steps import RefreshGold
 
 if TYPE_CHECKING:
@@ -284,9 +284,9 @@ class EraseJob:
             rest = lines.unionByName(rest, allowMissingColumns=True)
         all_found = found.count()
         self.rows[made.full_name] = count = all_found - (0 if lines is None else lines.count())
-        if not (all_found or (is_bronze and not base.bookmark.get(FLAG))):
+        if not (all_found or (is_bronze and not base.bookmark.get(ERASED))):
             return
-        bookmark = dict(base.bookmark) | ({FLAG: True} if is_bronze else {})
+        bookmark = dict(base.bookmark) | ({ERASED: True} if is_bronze else {})
         with self.context.transaction(path, bookmark) as batch:
             batch.note(strategy="erase", erased=count)
             if not all_found:

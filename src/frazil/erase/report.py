@@ -25,7 +25,7 @@ _HASHES: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Subjects to erase: keys as texts (see :func:`frazil.erase.subjects.parse_key`), a condition, or both."""
+    """Subjects to erase: keys as texts (see :func:`frazil.erase.keys.parse_key`), a condition, or both."""
 
     table: str
     keys: tuple[str, ...] = ()

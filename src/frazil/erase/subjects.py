@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
-from frazil.errors import DeclarationError
+from frazil.erase.keys import EraseError
 from frazil.older_spark import valid_text
 from frazil.runner.key_changes.departures import DEPARTED, changes_of_key
 from frazil.runner.key_changes.moves import tells_old_keys
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
     from frazil.runner.table_run import TableRun
     from frazil.silver.contract import Contract
-    from frazil.spec import Table
 
 SUBJECT: Final = "_cdc_subject"
 PARTS: Final = "_cdc_parts"
@@ -35,41 +33,6 @@ _GIVEN: Final = "_cdc_given_"
 _TYPED: Final = "frazil_given"
 _BETWEEN: Final = r"[^\p{L}\p{N}_.@+-]+"
 """Separators of words; a key may be an e-mail address or a number with a sign."""
-
-
-class EraseError(DeclarationError):
-    """The keys or the condition to erase cannot be used."""
-
-    code = "FZ112"
-
-
-def parse_key(table: Table, text: str) -> tuple[str, ...]:
-    """Return the texts of a key's columns, in the order of ``keys``.
-
-    Args:
-        table: the declaration.
-        text: a JSON object by name, a JSON array in the order of ``keys``, or the plain value of a single-column key.
-
-    Raises:
-        EraseError: the text has another form.
-    """
-    if len(table.keys) == 1 and text[:1] != "{":
-        return (text,)
-    try:
-        given = json.loads(text, parse_float=str, parse_int=str)
-    except ValueError:
-        given = None
-    if isinstance(given, dict):
-        by_name = {str(name).lower(): value for name, value in given.items()}
-        given = [by_name[key.lower()] for key in table.keys] if {*by_name} == {*map(str.lower, table.keys)} else None
-    if not isinstance(given, list) or len(given) != len(table.keys) or not all(isinstance(v, str) for v in given):
-        if len(table.keys) == 1:
-            return (text,)
-        example = json.dumps(dict.fromkeys(table.keys, "…"), ensure_ascii=False)
-        raise EraseError(
-            f"--key: the key of table {table.name!r} is {', '.join(table.keys)}", hint=f"give it as {example}"
-        )
-    return tuple(given)
 
 
 def given_subjects(context: TableRun, contract: Contract, keys: Sequence[Sequence[str]]) -> DataFrame:

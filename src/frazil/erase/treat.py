@@ -14,9 +14,9 @@ from frazil.audit.certificates import Certifying
 from frazil.bronze import record as r
 from frazil.bronze.pii import MADE_BY, Treatment, treatment_of, verify_key
 from frazil.erase.job import EraseJob
+from frazil.erase.keys import EraseError
 from frazil.erase.proof import left_values
 from frazil.erase.report import ErasedLayer, TreatReport, ValuesLeftError
-from frazil.erase.subjects import EraseError
 from frazil.failpoints import failpoint
 from frazil.lake.refs import refs_of, snapshots_of
 from frazil.plan.build import build

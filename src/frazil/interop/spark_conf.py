@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, assert_never
 
+from frazil.catalog.conf import EXTENSIONS, SECRET_SETTINGS
 from frazil.errors import DeclarationError
 from frazil.spark.jars import iceberg_runtime, jars_for
-from frazil.spark.session import EXTENSIONS, SECRET_SETTINGS
 from frazil.spec import EmbeddedCatalog
 from frazil.spec.location import warehouse
 from frazil.spec.model.stores import is_store, split

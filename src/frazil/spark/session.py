@@ -13,7 +13,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from frazil.catalog.conf import PREFIX, catalog_conf
+from frazil.catalog.conf import EXTENSIONS, PREFIX, SECRET_SETTINGS, catalog_conf
 from frazil.errors import JarError, SessionError, StorageError
 from frazil.host import usable_cores
 from frazil.spark.gateway import java_class, settings_in_java
@@ -28,12 +28,9 @@ if TYPE_CHECKING:
 
     from frazil.spec import Pipeline
 
-EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
-
 TUNED: Final = ("spark.sql.shuffle.partitions", "spark.sql.adaptive.enabled")
 """Settings that users adapt to the size of their data, also while a session runs."""
 
-SECRET_SETTINGS: Final = "(?i)authorization|uri|password|secret|token|credential|(access|shared|account)[.-]?key"  # noqa: S105 - a pattern
 _idle: Final[WeakKeyDictionary[SparkSession, list[tuple[dict[str, str], SparkSession]]]] = WeakKeyDictionary()
 """Idle sessions, with the settings of their lake, by the session that they were created from."""
 _fit: Final[WeakSet[SparkSession]] = WeakSet()

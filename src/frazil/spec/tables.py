@@ -91,6 +91,9 @@ def source_tables(pipeline: Pipeline, table: Table) -> SourceTables:
     )
 
 
+ERASED: Final = "erased"
+"""Key of bronze's bookmark: true if keys were erased."""
+
 ERASE_UNFINISHED: Final = "frazil.erase.unfinished"
 """Property of the table of erased keys: the name of an unfinished erase."""
 

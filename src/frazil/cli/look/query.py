@@ -55,7 +55,7 @@ def query(
             raise QueryError("--json, --csv and --parquet are three forms of one answer", hint="choose one")
         if sql is not None and path == Path() and len(sql.split()) == 1 and Path(sql).exists():
             path, sql = Path(sql), None  # one word is not SQL
-        if sql is None and not sys.stdin.isatty():
+        if sql is None and (parquet is not None or not sys.stdin.isatty()):
             raise QueryError("there is no SQL to run", hint='frazil query "select * from marts.hosts"')
         answers = Answers(
             pipeline=api.load(path),

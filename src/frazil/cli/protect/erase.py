@@ -61,6 +61,7 @@ def erase(
     with error_exit(as_json=as_json, verbose=verbose):
         pipeline = api.load(path)
         keys = [*(key or ()), *(_lines(keys_from) if keys_from else ())]
+        api.erase_keys(pipeline, table, keys)  # a wrong one is refused before Spark starts
         if pii:
             if keys or where is not None or unblock:
                 raise DeclarationError(

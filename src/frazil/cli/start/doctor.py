@@ -16,7 +16,7 @@ from frazil.errors import SetupError
 from frazil.spec.amount import counted
 
 if TYPE_CHECKING:
-    from frazil.recover.catalog import Setback
+    from frazil.recover.setbacks import Setback
 
 _SIGNS = {True: "ok", False: "WRONG", None: "?"}
 

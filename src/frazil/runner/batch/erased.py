@@ -18,7 +18,7 @@ from frazil.sources.kinds import source_of
 from frazil.spark.expressions import expressions_of
 from frazil.spark.gateway import java_table
 from frazil.spec.sql.names import quote
-from frazil.spec.tables import ERASE_UNFINISHED, erased_table
+from frazil.spec.tables import ERASE_UNFINISHED, ERASED, erased_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from frazil.silver.contract import Contract
     from frazil.sources.base import Source
 
-FLAG: Final = "erased"
-"""Key of bronze's bookmark: true if keys were erased."""
 SALT: Final = "frazil.erase.salt"
 """Property of the table of hashes: the key of the hash."""
 
@@ -70,7 +68,7 @@ def erased_keys(context: TableRun) -> ErasedKeys | None:
     commits excludes none: an erase may have run before the table was dropped.
     """
     base = context.head(context.bronze)
-    return find_erased(context) if base.snapshot_id is None or base.bookmark.get(FLAG) else None
+    return find_erased(context) if base.snapshot_id is None or base.bookmark.get(ERASED) else None
 
 
 def find_erased(context: TableRun) -> ErasedKeys | None:

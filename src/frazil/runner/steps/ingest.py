@@ -23,7 +23,7 @@ from frazil.plan.layout import bronze_layout
 from frazil.runner.batch.batch_stats import Ingested
 from frazil.runner.batch.bronze_records import keep_ledger
 from frazil.runner.batch.driver_batch import spark_frame
-from frazil.runner.batch.erased import FLAG, erased_keys, without_erased
+from frazil.runner.batch.erased import erased_keys, without_erased
 from frazil.silver.baseline import kept_baseline
 from frazil.silver.evolution import later_fields
 from frazil.sources.eras import ERAS, follow, moves_told
@@ -32,6 +32,7 @@ from frazil.sources.record_files import NAMES, known_names
 from frazil.spark.gateway import is_local
 from frazil.spec.amount import counted, sized
 from frazil.spec.pii import declared_pii
+from frazil.spec.tables import ERASED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -64,7 +65,7 @@ def ingest(context: TableRun, step: Ingest) -> Ingested:
     reading = Reading(step.files, context.progress)
     here = _read_here(step, new, reading, context.policy) if who == "driver" else None
     failpoint("bronze.before_write")
-    known = _known_fields(step, new, base.bookmark) | eras | ({} if erased is None else {FLAG: True})
+    known = _known_fields(step, new, base.bookmark) | eras | ({} if erased is None else {ERASED: True})
     known |= {} if treatment is None else treatment.bookmark
     known |= treated_bookmark(context.table, known["fields"], base.bookmark)
     reading_settings = {**source.reading(), **declared_pii(context.table)}

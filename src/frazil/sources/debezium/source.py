@@ -31,7 +31,7 @@ from frazil.sources.trail import Trail
 from frazil.spec.location import locate
 from frazil.spec.model.kinds.debezium import BEFORE, END, OP, POSITION, TIME
 from frazil.spec.sql.names import quote
-from frazil.storage.base import Found, Passed
+from frazil.storage.base import Found, MissingFolderError, Passed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -71,8 +71,14 @@ class DebeziumSource(RecordFiles):
         return found
 
     def entries(self, declared: str, folder: Path) -> Iterable[Entry]:
-        """Find the files; files of keys and headers that a connector writes beside the records are left out."""
-        for entry in RecordFiles.entries(self, declared, folder):
+        """Find the files, without those of keys and headers beside the records; a topic has none before its capture."""
+        try:
+            found = [*RecordFiles.entries(self, declared, folder)]
+        except MissingFolderError:
+            if self.table.source.topic is None:
+                raise
+            return
+        for entry in found:
             yield Passed(entry.uri) if isinstance(entry, Found) and _BESIDE.search(entry.name) else entry
 
     def why_passed(self, path: str) -> str:
