@@ -88,6 +88,7 @@ def drawn(counts: str) -> list[Counts]:
     return [Counts(*run.values()) for run in runs] + [Counts()] * (3 - len(runs))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_each_case_counts_as_drawn_in_all_marts(name: str, seen: Seen) -> None:
     number = list(CASES).index(name)
@@ -99,6 +100,7 @@ def test_each_case_counts_as_drawn_in_all_marts(name: str, seen: Seen) -> None:
     assert shown == [dict.fromkeys(MARTS, counts) for counts in drawn(CASES[name][1])]
 
 
+@pytest.mark.long
 def test_the_runs_report_what_is_drawn(seen: Seen) -> None:
     cases = [drawn(counts) for _, counts in CASES.values()]
     together = [Counts(*map(sum, zip(*run, strict=True))) for run in zip(*cases, strict=True)]

@@ -51,6 +51,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
+@pytest.mark.laws
 def test_a_lake_is_kept_by_a_hive_metastore_and_read_without_java(shop: Path) -> None:
     assert json.loads(frazil(shop, "run", "--json", java=False))["tables"][0]["outcome"] != "done"
     assert api.query(shop, "select id, city, is_deleted from marts.orders order by 1").rows == [

@@ -195,6 +195,7 @@ def test_a_rest_catalog_is_written_and_read_without_java(s3: S3Server, tmp_path:
     assert api.query(shop, "select id, city from marts.orders").rows == [(1, "Bergen")]
 
 
+@pytest.mark.laws
 def test_a_catalog_hands_out_the_logins_of_its_tables(s3: S3Server, tmp_path: Path) -> None:
     """No login of the store is declared: the catalog hands one out with each table."""
     s3.make_table_bucket("vended")

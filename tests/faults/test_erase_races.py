@@ -91,6 +91,7 @@ def test_a_run_is_refused_that_an_erase_of_a_key_without_records_overtakes(
     assert all(finding.ok is not False for finding in api.check(shop))
 
 
+@pytest.mark.laws
 @pytest.mark.long
 def test_the_first_two_erases_at_once_keep_their_hashes_with_one_salt(
     unlocked: Pipeline, monkeypatch: pytest.MonkeyPatch

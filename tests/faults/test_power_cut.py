@@ -134,6 +134,7 @@ def test_the_disk_has_what_a_run_wrote_when_it_ends(machine: Machine) -> None:
     machine.frazil("check")
 
 
+@pytest.mark.laws
 @pytest.mark.parametrize("table", ["bronze/orders", pytest.param("marts/orders", marks=pytest.mark.laws)])
 def test_after_a_cut_and_a_repair_the_next_run_goes_on(machine: Machine, table: str) -> None:
     machine.land(1, "one")

@@ -99,24 +99,28 @@ def rows(lake: Path) -> dict[str, dict[int, str]]:
     return {table: {row["id"]: row["v"] for row in asked(table)} for table in ("ordered", "placed", "events")}
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.parametrize("story", ORDERED, ids=lambda story: story.name)
 def test_a_row_ordered_by_time_is_what_its_source_has(story: Story, rows: dict[str, dict[int, str]]) -> None:
     assert rows["ordered"].get(ORDERED.index(story)) == story.kept
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.parametrize("story", PLACED, ids=lambda story: story.name)
 def test_a_row_ordered_by_place_is_what_its_source_has(story: Story, rows: dict[str, dict[int, str]]) -> None:
     assert rows["placed"].get(PLACED.index(story)) == story.kept
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.parametrize("story", EVENTS, ids=lambda story: story.name)
 def test_a_row_of_events_has_the_value_of_its_source(story: EventStory, rows: dict[str, dict[int, str]]) -> None:
     assert rows["events"].get(EVENTS.index(story)) == story.kept
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_all_marts_agree_and_quarantine_has_the_events_that_cannot_be_read(lake: Path) -> None:
     checked = command("check", f"{lake}", "--json")

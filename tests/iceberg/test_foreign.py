@@ -237,6 +237,7 @@ def test_rows_that_another_engine_wrote_to_an_aggregate_are_detected_and_gone_af
     assert all(one.ok for one in api.check(shop.pipeline))
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_an_aggregate_without_bookmark_is_refused_until_it_is_made_again(shop: Shop) -> None:
     shop = with_notes(shop)

@@ -121,6 +121,7 @@ def test_each_batch_is_known_as_the_fold_of_the_changes_up_to_it(
     assert collected(rows) == want
 
 
+@pytest.mark.long
 def test_a_key_with_one_change_is_known_from_its_batch_on(spark: SparkSession) -> None:
     changes = [(batch, one) for batch, one in drawn(9, keys=30) if one.row == 0]
     single = [(batch, one) for batch, one in changes if sum(one.key == other.key for _, other in changes) == 1]

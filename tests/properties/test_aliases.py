@@ -58,6 +58,7 @@ def record(name: str, second: int = 5, op: str = "U") -> Record:
     }
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize(
     "dies_at",

@@ -58,6 +58,7 @@ def test_a_run_merges_no_file_that_is_read_for_longer_than_it_takes_to_open_it(
     assert small_bytes(upkeep, DEFAULT_POLICY) == target_mb * 256 * 1024
 
 
+@pytest.mark.long
 def test_small_batches_mark_rows_by_their_place_and_are_compacted_in_time(shop: Shop) -> None:
     """A batch is a file of rows and a file of places; after a few of them a run merges what has gathered."""
     shop = shop.by(merge_every=5)
@@ -146,6 +147,7 @@ def paths(shop: Shop, *name: str) -> set[str]:
     }
 
 
+@pytest.mark.long
 def test_maintenance_waits_for_a_run_to_end(shop: Shop) -> None:
     shop.land("LOAD001.csv", "I,1,2026-01-01 00:00:00,new")
     shop.run()

@@ -66,6 +66,7 @@ def rows_of(folder: Path) -> Table:
     return {(h, key): value for h, key, value in api.query(folder, "SELECT h, id, v FROM things").rows}
 
 
+@pytest.mark.laws
 @pytest.mark.long
 @pytest.mark.parametrize(
     "arrivals", [pytest.param((0, 1, 2), id="in order", marks=pytest.mark.laws), pytest.param((0, 2, 1), id="late")]
@@ -111,6 +112,7 @@ def events_of(records: Sequence[Record], seed: int, headers: str, *, whole: bool
     return found
 
 
+@pytest.mark.laws
 @pytest.mark.parametrize(("headers", "parts"), [pytest.param("headers", 3, marks=pytest.mark.laws), ("", 3)])
 def test_a_delete_and_a_create_of_debezium_are_one_change_of_key(
     headers: str, parts: int, spark: SparkSession, tmp_path: Path

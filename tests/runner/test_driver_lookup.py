@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 NOTES = {1: "new", 2: "old"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("thresholds", "asked", "reason"),
     [
@@ -49,6 +50,7 @@ def test_tables_of_many_files_are_left_to_spark(
     assert {row["id"]: row["note"] for row in shop.session.table("lake.marts.orders").collect()} == NOTES
 
 
+@pytest.mark.long
 def test_tables_of_many_bytes_are_left_to_spark(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop = shop.by(strategy="row_delta", driver_scan_bytes=0)
     shop.land("LOAD001.csv", "I,1,2026-01-01 00:00:00,old", "I,2,2026-01-01 00:00:00,old", "D,3,2026-01-01 00:00:00,")

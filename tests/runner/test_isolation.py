@@ -170,6 +170,7 @@ def test_of_eighteen_tables_seven_fail_each_in_its_own_way(project: Project) -> 
     assert not any(mart["lag"] for table in status["tables"] for mart in table["marts"])
 
 
+@pytest.mark.long
 def test_fail_fast_starts_no_further_table(project: Project) -> None:
     tables = ["t01", "t02", "t03"]
     project.declare(tables)

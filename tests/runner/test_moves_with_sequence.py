@@ -57,11 +57,12 @@ OLD, NEW, OTHER = {"id": 1, "no": 10, "v": "a"}, {"id": 2, "no": 40, "v": "a"}, 
 KEY_ALONE = {"id": 1, "no": None, "v": None}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("order", "image"),
     [
         pytest.param(("own", "create"), KEY_ALONE, id="own, create: the key alone"),
-        pytest.param(("both",), OLD, id="both: the old row"),
+        pytest.param(("both",), OLD, id="both: the old row", marks=pytest.mark.laws),
         *(
             pytest.param(order, image, id=f"{', '.join(order)}: {name}", marks=pytest.mark.laws)
             for order, image, name in (

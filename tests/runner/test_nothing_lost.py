@@ -96,6 +96,7 @@ def test_files_are_rebuilt_whatever_the_order_of_the_table(shop: Shop, columns: 
     assert proofs(shop.pipeline)["NOTHING-LOST", BYTES] == "the bytes of 2 files are rebuilt from bronze"
 
 
+@pytest.mark.long
 def test_a_record_in_parts_is_rebuilt(shop: Shop) -> None:
     large = b"x" * 20_000_000
     text = HEADER + LINE % (1, b"a") + b"\n" + LINE % (2, large) + b"\r\n" + LINE % (3, b"c") + b"\n"
@@ -136,6 +137,7 @@ tables:
 """
 
 
+@pytest.mark.long
 def test_parquet_of_any_type_is_taken_under_an_open_contract(spark: SparkSession, tmp_path: Path) -> None:
     del spark  # only there so that Java runs
     (tmp_path / "landing").mkdir()

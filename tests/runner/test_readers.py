@@ -28,6 +28,7 @@ GOOD = [f"U,{number},2026-01-02 00:00:00,note {number % 7}" for number in range(
 BAD = ["U,1,2026-01-02 00:00:00", 'U,2,2026-01-02 00:00:00,"open']
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("piece_bytes", [1, pytest.param(64_000_000, marks=pytest.mark.laws)])
 @pytest.mark.parametrize("who", get_args(Reader))
 def test_bronze_has_every_record_once_with_every_reader(who: Reader, piece_bytes: int, shop: Shop) -> None:

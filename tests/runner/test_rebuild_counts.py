@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from frazil.runner.report import TableReport
 
 
+@pytest.mark.long
 def test_a_rebuild_counts_what_it_repairs(shop: Shop) -> None:
     shop.land("LOAD001.csv", *(f"I,{number},2026-01-01 00:00:00,a" for number in range(1, 6)))
     shop.run()
@@ -48,6 +49,7 @@ def test_a_mart_that_comes_later_inserts_every_living_key(rebuild: bool, shop: S
     }
 
 
+@pytest.mark.long
 def test_a_mart_whose_deletes_become_of_another_kind_keeps_its_living_keys(shop: Shop) -> None:
     """Flags are NULL in rows written before they were declared, and stay behind when they no longer are."""
     shop.land("LOAD001.csv", *(f"I,{number},2026-01-01 00:00:00,a" for number in range(1, 6)))
@@ -63,6 +65,7 @@ def test_a_mart_whose_deletes_become_of_another_kind_keeps_its_living_keys(shop:
         assert [mart.strategy for mart in report.marts] == ["recompute"]
 
 
+@pytest.mark.long
 def test_a_column_of_the_source_that_is_called_as_a_flag_tells_nothing(shop: Shop) -> None:
     """It may be of any type, and stays in the table when it is no longer declared."""
     columns, names = "{name: id, type: int}, {name: ts, type: timestamp}", ("id", "ts", "is_deleted")

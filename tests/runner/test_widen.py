@@ -142,6 +142,7 @@ def test_a_source_that_widens_its_columns_widens_the_tables(orders: Orders, stra
     assert {mart: orders.rows(mart) for mart in MARTS} == rebuilt
 
 
+@pytest.mark.long
 def test_a_wider_declared_type_writes_no_data_file(orders: Orders) -> None:
     orders.declare(id="int", ts="timestamp", n="int", total="decimal(8,2)")
     orders.land(NARROW, ("I", 1, 1, "1.10"), ("I", 2, 2, "2.20"))

@@ -124,6 +124,7 @@ class Shop:
         return [f"{finding}" for finding in api.check(self.folder) if finding.ok is False]
 
 
+@pytest.mark.long
 def test_a_snapshot_that_lacks_rows_stops_the_table_until_the_declaration_says_why(
     spark: SparkSession, tmp_path: Path
 ) -> None:
