@@ -19,6 +19,7 @@ from frazil.catalog.conf import PREFIX
 from frazil.spec.load.document import read_document
 from frazil.spec.load.parse import parse_declaration
 from frazil.testing.generate import generate
+from frazil.testing.kafka import kafka
 from frazil.testing.postgres import find_programs, postgres_server
 from frazil.testing.sample_files import SampleFiles
 
@@ -35,7 +36,8 @@ LONG: Final = tuple(
 """Pages of many runs, which `make e2e` follows."""
 
 ON_POSTGRESQL: Final = "docs/first-postgresql.md"
-"""The page that needs a server."""
+ON_KAFKA: Final = "docs/first-kafka.md"
+"""The pages that need a server."""
 
 DIRECTIVES: Final = ("{toctree}", "{eval-rst}", "{frazil-commands}")
 """What only the site shows: `make docs` fails where it cannot."""
@@ -70,7 +72,7 @@ def reader(
     [
         pytest.param(name, marks=[pytest.mark.long] if name in LONG else [])
         for name, page in PAGES.items()
-        if steps(page) and name != ON_POSTGRESQL
+        if steps(page) and name not in (ON_POSTGRESQL, ON_KAFKA)
     ],
 )
 def test_a_page_does_what_it_says(name: str, reader: Reader) -> None:
@@ -87,6 +89,17 @@ def test_the_page_on_postgresql_does_what_it_says(name: str, reader: Reader, mon
     monkeypatch.setenv("PATH", f"{programs.folder}{os.pathsep}{os.environ['PATH']}")
     with postgres_server(programs, settings={"wal_level": "logical"}) as server:
         monkeypatch.setenv("SHOP_DB", server.url)
+        for step in steps(PAGES[name]):
+            reader.follow(step)
+
+
+@pytest.mark.long
+@pytest.mark.server
+@pytest.mark.spark
+@pytest.mark.parametrize("name", [ON_KAFKA])
+def test_the_page_on_kafka_does_what_it_says(name: str, reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    with kafka() as broker:
+        monkeypatch.setenv("SHOP_KAFKA", broker.servers)
         for step in steps(PAGES[name]):
             reader.follow(step)
 
