@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PORT = 8321
+OWN = {"sec-fetch-site": "same-origin", "origin": f"http://127.0.0.1:{PORT}"}
+CORRECT = "/correct?table=items&rule=cast"
 DECLARATION = """\
 pipeline: <b>shop</b>
 lake: {warehouse: ./lake}
@@ -82,20 +84,66 @@ def test_another_host_is_refused(host: str, empty: Path) -> None:
     assert client_of(empty).get("/", headers={"host": host}).status_code == 421
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
-def test_only_reading_is_allowed(method: str, empty: Path) -> None:
-    assert client_of(empty).request(method, "/", headers={"sec-fetch-site": "same-origin"}).status_code == 405
+@pytest.mark.parametrize(
+    ("method", "status"), [("POST", 403), ("PUT", 405), ("DELETE", 405), ("OPTIONS", 405), ("PATCH", 405)]
+)
+@pytest.mark.parametrize("path", ["/", "/correct?table=items&rule=cast"])
+def test_only_reading_is_allowed(path: str, method: str, status: int, empty: Path) -> None:
+    assert client_of(empty).request(method, path, headers=OWN).status_code == status
 
 
-@pytest.mark.parametrize(("site", "status"), [("same-origin", 405), ("cross-site", 405), (None, 405)])
-def test_with_writes_only_its_own_pages_may_post(site: str | None, status: int, empty: Path) -> None:
+def test_a_server_that_only_reads_has_no_form_of_corrections(empty: Path) -> None:
+    answer = client_of(empty).get("/correct?table=items&rule=cast")
+
+    assert (answer.status_code, "--allow-writes" in answer.text, "<textarea" in answer.text) == (403, True, False)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"sec-fetch-site": ""},
+        {"origin": "http://evil.example"},
+        {"origin": f"http://localhost:{PORT}"},  # another name of this server is another origin
+        {"origin": "null"},
+        {"origin": ""},
+    ],
+)
+def test_only_a_form_of_the_page_may_write(wrong: dict[str, str], empty: Path) -> None:
     access = Access(port=PORT, hosts=local_hosts("127.0.0.1", PORT), allow_writes=True)
-    headers = {} if site is None else {"sec-fetch-site": site}
 
-    answer = client_of(empty, access).post("/", headers=headers)
+    answer = client_of(empty, access).post(CORRECT, headers=OWN | wrong, data={"token": access.form})
 
-    assert answer.status_code == status  # the page of tables takes no POST at all
-    assert ("only reads" in answer.text) is (site != "same-origin")
+    assert (answer.status_code, "Only a form of this page" in answer.text) == (403, True)
+
+
+@pytest.mark.parametrize(
+    ("known", "token", "status", "says"),
+    [
+        (False, "{form}", 403, "needs the link"),
+        (True, "", 403, "not of this server"),
+        (True, "{session}", 403, "not of this server"),
+        (True, "{form}" + "x" * 5_000_000, 413, "at most"),
+        (True, "{form}", 503, "no lake yet"),
+    ],
+)
+def test_a_form_needs_the_cookie_and_the_token_of_this_server(
+    token: str, status: int, says: str, empty: Path, *, known: bool
+) -> None:
+    access = Access(port=PORT, hosts=local_hosts("127.0.0.1", PORT), allow_writes=True)
+    sent = {"token": token.format(form=access.form, session=access.session), "do": "replay"}
+
+    answer = client_of(empty, access, known=known).post(CORRECT, headers=OWN, data=sent)
+
+    assert (answer.status_code, says in answer.text) == (status, True)
+
+
+@pytest.mark.parametrize("path", ["/", "/sql", "/quarantine"])
+def test_pages_that_only_show_take_no_form(path: str, empty: Path) -> None:
+    access = Access(port=PORT, hosts=local_hosts("127.0.0.1", PORT), allow_writes=True)
+
+    assert client_of(empty, access).post(path, headers=OWN, data={"token": access.form}).status_code == 405
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])

@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 from frazil import api
 from frazil.ui.app import Project, create_app
 from frazil.ui.guard import Access, local_hosts
+from frazil.ui.replays import Replay, Replays
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -172,3 +173,25 @@ def test_proofs_are_made_when_a_table_is_asked_for(page: TestClient) -> None:
 
     assert shown.count(">holds</span>") >= 12
     assert ">fails</span>" not in shown
+
+
+def test_one_replay_is_at_work_at_a_time_and_a_failed_one_says_why(project: Path) -> None:
+    access = Access(port=80, hosts=local_hosts("127.0.0.1", 80) | {"testserver"}, allow_writes=True)
+    replays = Replays(project)
+    own = {"sec-fetch-site": "same-origin", "origin": "http://testserver"}
+    sent = {"token": access.form, "do": "replay", "field": "price", "how": "whole", "new": "4.00"}
+    with TestClient(create_app(Project(project), access, replays), follow_redirects=False) as client:
+        client.cookies.set(access.cookie, access.session)
+        replays.last = Replay(table="items", records=1)
+        busy = client.post("/correct?table=items&rule=cast&column=price", headers=own, data=sent)
+        nothing = client.post("/correct?table=items&rule=cast&column=price", headers=own, data=sent | {"new": "four"})
+        working = client.get("/quarantine?table=items").text
+        why = {"code": "FZ600", "message": "another run <b>works</b>", "hint": "wait"}
+        replays.last = Replay(table="items", records=1, exit_code=7, errors=(why,))
+        failed = client.get("/quarantine?table=items").text
+
+    assert (busy.status_code, "another replay is at work" in busy.text) == (409, True)
+    assert (nothing.status_code, "nothing is to be corrected" in nothing.text) == (409, True)
+    assert 'data-live="5"' in working
+    assert "ended with exit code 7" in failed
+    assert "another run &lt;b&gt;works" in failed

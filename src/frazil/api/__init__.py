@@ -10,6 +10,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.api.connection import Connection, TableRows, connect
+from frazil.api.correcting import (
+    judge_corrections,
+    quarantine,
+    quarantine_to,
+    quarantined_line,
+    read_corrections,
+)
 from frazil.api.declaring import (
     SMALL_SAMPLE,
     NewProject,
@@ -38,10 +45,7 @@ from frazil.api.reading import (
     export,
     key,
     not_compared,
-    quarantine,
-    quarantine_to,
     query,
-    read_corrections,
     schema,
     serve,
     spark_conf,
@@ -70,6 +74,7 @@ if TYPE_CHECKING:
     from frazil.runner.report import MaintainReport, RunReport
     from frazil.serve.check.finding import Finding
     from frazil.serve.check.rules import RuleTest
+    from frazil.serve.corrections import Chosen, Judged
     from frazil.serve.cuts import Cut, Rollback
     from frazil.serve.key import KeyStory
     from frazil.serve.late import LateCell
@@ -88,6 +93,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SMALL_SAMPLE",
     "CaptureOptions",
+    "Chosen",
     "Connection",
     "Correction",
     "Cut",
@@ -97,6 +103,7 @@ __all__ = [
     "EraseReport",
     "Finding",
     "FoundTable",
+    "Judged",
     "KeyStory",
     "Landed",
     "LateCell",
@@ -148,6 +155,7 @@ __all__ = [
     "export",
     "generate",
     "init",
+    "judge_corrections",
     "key",
     "late_changes",
     "lineage",
@@ -160,6 +168,7 @@ __all__ = [
     "plan",
     "quarantine",
     "quarantine_to",
+    "quarantined_line",
     "query",
     "read_corrections",
     "rebuild",
@@ -192,6 +201,7 @@ __all__ = [
 ]
 
 _RETURNED: Final = {
+    "Chosen": "frazil.serve.corrections",
     "Correction": "frazil.bronze.read",
     "Cut": "frazil.serve.cuts",
     "Diagnosis": "frazil.recover.doctor",
@@ -200,6 +210,7 @@ _RETURNED: Final = {
     "EraseReport": "frazil.erase.report",
     "Finding": "frazil.serve.check.finding",
     "FoundTable": "frazil.sources.postgres.database.discover",
+    "Judged": "frazil.serve.corrections",
     "KeyStory": "frazil.serve.key",
     "Landed": "frazil.sources.capture",
     "Lineage": "frazil.interop.lineage",

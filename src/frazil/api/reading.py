@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frazil.api.declaring import Declaration
-    from frazil.bronze.read import Correction
     from frazil.catalog.lock import Holder
     from frazil.interop.spark_conf import Platform, SparkConf
     from frazil.interop.trino_server import Trino
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from frazil.serve.check.finding import Finding
     from frazil.serve.check.rules import RuleTest
     from frazil.serve.key import KeyStory
-    from frazil.serve.quarantine import Quarantine
     from frazil.serve.query.diff import Diff
     from frazil.serve.query.query import Result
     from frazil.serve.query.stop import Stop
@@ -308,32 +306,6 @@ def key(declaration: Declaration, table: str, values: Mapping[str, str] | Sequen
     return explain_key(load(declaration), table, values)
 
 
-def quarantine(
-    declaration: Declaration,
-    table: str | None = None,
-    *,
-    limit: int = 20,
-    rule: str | None = None,
-    after: tuple[int, str, int] | None = None,
-) -> Quarantine:
-    """Return the contents of the quarantine, see :func:`frazil.serve.quarantine.quarantine`; starts no JVM.
-
-    Args:
-        declaration: a pipeline, or the path of its declaration.
-        table: a source table, for its rules and records; None for the broken rules of all tables.
-        limit: maximum number of records.
-        rule: only records that break this rule; None for all.
-        after: batch, file and row of the last record of the page before; None for the first page.
-
-    Raises:
-        UnknownSelectionError: the source table does not exist.
-        NoLakeError: no table of the lake exists.
-    """
-    from frazil.serve.quarantine import quarantine as look
-
-    return look(load(declaration), table, limit=limit, rule=rule, after=after)
-
-
 def export(declaration: Declaration, what: Literal["dbt", "odcs"]) -> dict[str, Any]:
     """Return a description of the marts for another tool, as values to write as YAML; starts no JVM.
 
@@ -412,35 +384,6 @@ def trino_catalog(declaration: Declaration) -> tuple[dict[str, str], str]:
     pipeline = load(declaration)
     settings = settings_of(pipeline)
     return settings, catalog_text(pipeline, settings)
-
-
-def quarantine_to(declaration: Declaration, table: str, path: Path) -> int:
-    """Write the quarantined records of a table to a file for correction, and return their number; starts no JVM.
-
-    Args:
-        declaration: a pipeline, or the path of its declaration.
-        table: a source table, or one of its marts.
-        path: file of JSON lines, see :func:`frazil.serve.corrections.write_corrections`.
-    """
-    from frazil.serve.corrections import write_corrections
-
-    return write_corrections(load(declaration), table, path)
-
-
-def read_corrections(declaration: Declaration, table: str, path: Path) -> tuple[Correction, ...]:
-    """Read corrections of a table's quarantined records from a file; starts no JVM.
-
-    Args:
-        declaration: a pipeline, or the path of its declaration.
-        table: a source table, or one of its marts.
-        path: the file that :func:`quarantine_to` wrote, with corrected records.
-
-    Raises:
-        CorrectionError: the file is not valid, see :func:`frazil.serve.corrections.read_corrections`.
-    """
-    from frazil.serve.corrections import read_corrections as read
-
-    return read(load(declaration), table, path)
 
 
 def test(declaration: Declaration, *, select: Words = ()) -> tuple[RuleTest, ...]:

@@ -1,33 +1,43 @@
-"""Corrections of quarantined records: a file to edit by hand, and the corrections read from it."""
+"""Corrections of quarantined records: a file to edit, the corrections read from it, and which of them would pass."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 
 from frazil.bronze import record as r
-from frazil.bronze.read import Correction
+from frazil.bronze.pii import treatment_of
+from frazil.bronze.read import Batch, Correction, corrected_rows
 from frazil.catalog.trouble import translated
 from frazil.duck.database import connect
-from frazil.duck.sql import identifier
+from frazil.duck.sql import duck_literal, identifier
 from frazil.errors import ContractError
 from frazil.serve.layers import layers
 from frazil.serve.tables import tables, verify_manifests
+from frazil.silver.arrow import PlainChanges
+from frazil.silver.baseline import baseline_of
+from frazil.sources.kinds import source_of
 from frazil.spec.amount import counted
 from frazil.spec.contract import final_names
 from frazil.spec.load.project import created
 from frazil.spec.sql.select import source_table
+from frazil.steps import SPARK_REASONS, NeedsSpark
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     import duckdb
 
     from frazil.serve.layers import Layers
     from frazil.spec import Pipeline, Table
+
+Line: TypeAlias = dict[str, Any]
+"""A line of a file of corrections."""
 
 _AT_ONCE: Final = 10_000
 _SHOWN: Final = 5
@@ -41,18 +51,89 @@ class CorrectionError(ContractError):
     code = "FZ405"
 
 
-def write_corrections(pipeline: Pipeline, table: str, path: Path) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """A selection of the records of a quarantine; None selects any.
+
+    Attributes:
+        rule, column: the broken rule and its column; both count if ``rule`` is given.
+        file, row: place of the record.
+    """
+
+    rule: str | None = None
+    column: str | None = None
+    file: str | None = None
+    row: int | None = None
+
+    @property
+    def where(self) -> str:
+        """The WHERE clause of the quarantine."""
+        said = [
+            f"{name} = {duck_literal(value)}" for name, value in (("rule", self.rule), (r.FILE, self.file)) if value
+        ]
+        if self.rule is not None:
+            said.append(f'"column" IS NOT DISTINCT FROM {"NULL" if self.column is None else duck_literal(self.column)}')
+        if self.row is not None:
+            said.append(f"{r.ROW} = {int(self.row)}")
+        return f"WHERE {' AND '.join(said)} " if said else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What is known of corrections without a run.
+
+    Attributes:
+        corrections: the corrections, in the order of the file.
+        doubts: for each correction the columns that only the run can judge; empty if it passes.
+        unknown: why no correction can be judged without a run; None if they can.
+        rules: rules over several columns, which only the run checks.
+    """
+
+    corrections: tuple[Correction, ...]
+    doubts: tuple[tuple[str, ...], ...] = ()
+    unknown: NeedsSpark | None = None
+    rules: tuple[str, ...] = ()
+
+    @property
+    def passing(self) -> int:
+        """Number of corrections that pass all rules that are checked without a run."""
+        return sum(not names for names in self.doubts)
+
+    @property
+    def text(self) -> str:
+        """Return what is known, as the end of a sentence."""
+        if self.unknown is not None:
+            return f"only the run can judge them: {SPARK_REASONS[self.unknown.reason]}"
+        names = ", ".join(sorted({name for some in self.doubts for name in some}))
+        left = f", only the run can judge the others because of {names}" if names else ""
+        rules = f"; only the run checks {', '.join(self.rules)}" if self.rules else ""
+        return f"{self.passing:,} would pass{left}{rules}"
+
+
+ALL: Final = Chosen()
+
+
+def write_corrections(
+    pipeline: Pipeline,
+    table: str,
+    path: Path,
+    *,
+    chosen: Chosen = ALL,
+    edit: Callable[[Line], Line | None] = lambda line: line,
+) -> int:
     """Write the quarantined records of a table to a file, so that a person can correct them.
 
     Args:
         pipeline: the declaration.
         table: a source table, or one of its marts.
-        path: file of JSON lines, one a record. ``file`` and ``row`` identify it, ``rule`` and ``reason`` say what is
-            wrong, ``record`` is an object of its fields. ``record`` is null if the fields could not be read; ``raw``
-            then has the text.
+        path: file of JSON lines, one a record. ``file`` and ``row`` identify it; ``rule``, ``column`` and ``reason``
+            say what is wrong; ``record`` is an object of its fields. ``record`` is null if the fields could not be
+            read; ``raw`` then has the text.
+        chosen: the records to write; all by default.
+        edit: returns a line as it is to be written, or None to leave it out.
 
     Returns:
-        Number of records.
+        Number of lines.
 
     Raises:
         UnknownSelectionError: the table does not exist.
@@ -65,10 +146,72 @@ def write_corrections(pipeline: Pipeline, table: str, path: Path) -> int:
     located = tables(pipeline)
     with translated(pipeline), connect(located) as duck, created(path) as lines:
         here = layers(pipeline, declared, located)
-        for one in _quarantined(duck, here, f"ORDER BY {r.FILE}, {r.ROW}"):
-            lines.write(json.dumps(_as_written(one), ensure_ascii=False) + "\n")
-            count += 1
+        for one in _quarantined(duck, here, f"{chosen.where}ORDER BY {r.FILE}, {r.ROW}"):
+            if (line := edit(_as_written(one))) is not None:
+                lines.write(json.dumps(line, ensure_ascii=False) + "\n")
+                count += 1
     return count
+
+
+def quarantined_line(pipeline: Pipeline, table: str, file: str, row: int) -> tuple[Line | None, tuple[str, ...]]:
+    """Return one quarantined record as :func:`write_corrections` writes it, and the names of the table's fields.
+
+    Without such a record the line is None.
+
+    Raises:
+        UnknownSelectionError: the table does not exist.
+    """
+    declared = source_table(pipeline, table)
+    located = tables(pipeline)
+    with translated(pipeline), connect(located) as duck:
+        here = layers(pipeline, declared, located)
+        found = next(_quarantined(duck, here, Chosen(file=file, row=row).where), None)
+    return (None if found is None else _as_written(found)), (*here.fields.values(),)
+
+
+def judge_corrections(pipeline: Pipeline, table: str, path: Path) -> Judged:
+    """Return which corrections would pass, by the checks with which a run takes small batches; changes nothing.
+
+    A correction that these checks do not prove may still pass: a run then checks it with Spark.
+
+    Args:
+        pipeline: the declaration.
+        table: a source table, or one of its marts.
+        path: as for :func:`read_corrections`.
+
+    Raises:
+        CorrectionError, UnknownSelectionError: as for :func:`read_corrections`.
+
+    Cost: as for :func:`read_corrections`, and some passes over the corrections in memory.
+    """
+    declared = source_table(pipeline, table)
+    given = read_corrections(pipeline, table, path)
+    here = layers(pipeline, declared, tables(pipeline))
+    meaning = source_of(declared).meaning({name.lower(): name for name, _ in here.contract.fields}, r.POSITION)
+    changes = PlainChanges.of(here.contract, meaning.plain, {}, baseline_of(here.changes.snapshot.bookmark))
+    if isinstance(changes, NeedsSpark):
+        return Judged(corrections=given, unknown=changes)
+    batch = Batch(
+        source=source_of(declared),
+        columns=(*here.fields.values(),),
+        number=here.bronze.snapshot.batch + 1,
+        arrived_at=datetime.now(UTC),
+    )
+    treatment, rows = treatment_of(pipeline, declared), corrected_rows(given, batch)
+    rows = rows if treatment is None else treatment.treated(rows, again=True)
+    # A run judges a corrected record as it judges a delivered one.
+    values = {name: rows[name].combine_chunks() for name in rows.column_names}
+    values |= {r.KIND: pa.repeat(pa.scalar(r.RECORD), len(rows))}
+    records = pa.RecordBatch.from_pydict(
+        {name: values.get(name, pa.nulls(len(rows), pa.string())) for name in changes.reads}
+    )
+    if changes.may_move(records):
+        return Judged(corrections=given, unknown=NeedsSpark("key_change"))
+    return Judged(
+        corrections=given,
+        doubts=(*changes.doubts(records),),
+        rules=tuple(rule.name for rule in changes.exprs if rule.on_violation == "quarantine"),
+    )
 
 
 def read_corrections(pipeline: Pipeline, table: str, path: Path) -> tuple[Correction, ...]:
@@ -231,8 +374,8 @@ def _quarantined(duck: duckdb.DuckDBPyConnection, here: Layers, rest: str) -> It
     if layer.location is None or not layer.snapshot.records:
         return
     verify_manifests(layer.location)
-    names = (r.FILE, r.ROW, r.POSITION, "rule", "reason", "raw")
-    found = duck.execute(f"SELECT {', '.join(names)} FROM {layer.rows} {rest}")
+    names = (r.FILE, r.ROW, r.POSITION, "rule", "column", "reason", "raw")
+    found = duck.execute(f"SELECT {', '.join(map(identifier, names))} FROM {layer.rows} {rest}")
     while some := found.fetchmany(_AT_ONCE):
         yield from (dict(zip(names, row, strict=True)) for row in some)
 
@@ -244,6 +387,7 @@ def _as_written(one: Mapping[str, Any]) -> dict[str, Any]:
         "file": one[r.FILE],
         "row": one[r.ROW],
         "rule": one["rule"],
+        "column": one["column"],
         "reason": one["reason"],
         "record": record,
         **raw,

@@ -125,30 +125,50 @@ class PlainChanges:
         Returns:
             Rows in the shape of ``silver.<t>_changes``, and n booleans without NULL.
         """
+        columns, proofs = self._proofs(records)
+        is_plain = reduce(pc.and_, [is_proven for _, is_proven in proofs])
+        made = pa.table(columns)
+        return (made if pc.all(is_plain).as_py() else made.filter(is_plain)), is_plain
+
+    def doubts(self, records: pa.RecordBatch) -> list[tuple[str, ...]]:
+        """Return for each record the columns that keep it from being a plain change; none for a plain one.
+
+        Other obstacles are named ``operation``, ``fields`` and ``time``.
+
+        Args:
+            records: as for :meth:`made_of`.
+        """
+        found: list[dict[str, None]] = [{} for _ in range(len(records))]
+        for name, is_proven in self._proofs(records)[1]:
+            for at in np.flatnonzero(~is_proven.to_numpy(zero_copy_only=False)):
+                found[at][name] = None
+        return [tuple(names) for names in found]
+
+    def _proofs(self, records: pa.RecordBatch) -> tuple[dict[str, Any], list[tuple[str, Any]]]:
+        """Return the columns of the changes, and masks of what is proven of each record, each with its column."""
         classes, is_known = self._classes(records)
         known, is_listed = self._known(records)
-        conditions = [pc.equal(records[r.KIND], r.RECORD), is_listed, is_known]
+        proofs = [("operation", pc.equal(records[r.KIND], r.RECORD)), ("fields", is_listed), ("operation", is_known)]
         if self.meaning.problem is not None:
-            conditions.append(records[self.meaning.problem].is_null())
+            proofs.append(("operation", records[self.meaning.problem].is_null()))
         columns: dict[str, Any] = {}
         for column in self.contract.columns:
             columns[column.name], is_proven = proven(
                 records[self.field_of[column.name]], column.type, self.contract.beyond
             )
-            conditions.append(is_proven)
+            proofs.append((column.name, is_proven))
             if column.name in self.must:
-                conditions.append(columns[column.name].is_valid())
+                proofs.append((column.name, columns[column.name].is_valid()))
         is_deleted = pc.fill_null(pc.equal(classes, r.DELETE), fill_value=False)
-        conditions += [pc.or_(is_deleted, keeps(columns[name])) for name, keeps in self.kept]
+        proofs += [(name, pc.or_(is_deleted, keeps(columns[name]))) for name, keeps in self.kept]
         if self.baseline is not None:
-            conditions += _are_in_time(self.contract, self.baseline, columns, records, is_deleted)
+            in_time = _are_in_time(self.contract, self.baseline, columns, records, is_deleted)
+            proofs += [("time", mask) for mask in in_time]
         columns[r.CLASS] = classes
         columns |= {name: records[name] for name in _PASSED_ON}
         columns[r.KNOWN] = known
         columns[r.SOURCE_TIME], is_told = self._source_times(records, is_deleted)
-        is_plain = reduce(pc.and_, [*conditions, is_told])
-        made = pa.table(columns)
-        return (made if pc.all(is_plain).as_py() else made.filter(is_plain)), is_plain
+        return columns, [*proofs, ("time", is_told)]
 
     def _source_times(self, records: pa.RecordBatch, is_deleted: Any) -> tuple[Any, Any]:
         """Return the source's time of each delete, NULL without one, and a mask of records with a proven time."""

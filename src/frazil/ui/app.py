@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import hashlib
+import hmac
 import json
 import sys
 import traceback
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -31,6 +32,8 @@ from frazil.errors import DeclarationError, FrazilError, StorageError
 from frazil.spec.amount import sized
 from frazil.ui import text
 from frazil.ui.guard import DOCS, Guard
+from frazil.ui.pages import address
+from frazil.ui.pages.corrections import CORRECT
 from frazil.ui.pages.lake import OVERVIEW, PLAN, PROOFS
 from frazil.ui.pages.rows import KEY, QUARANTINE, SQL
 from frazil.ui.pages.runs import RUN, RUNS
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
     from frazil.spec import Pipeline
     from frazil.ui.guard import Access
     from frazil.ui.pages import Page
+    from frazil.ui.replays import Replays
 
 PAGES: Final = (
     OVERVIEW,
@@ -55,6 +59,7 @@ PAGES: Final = (
     RUNS,
     RUN,
     QUARANTINE,
+    CORRECT,
     LATE,
     PROOFS,
     LINEAGE,
@@ -64,6 +69,7 @@ PAGES: Final = (
 """The pages, in the order of the navigation."""
 _HERE: Final = Path(__file__).parent
 _STATIC: Final = _HERE / "static"
+_MOST_BYTES: Final = 4 * 1024 * 1024
 _LOOK_SECONDS: Final = 0.3
 """How often a slow page looks whether its browser still waits for it."""
 
@@ -97,6 +103,7 @@ class Project:
 def create_app(
     project: Project,
     access: Access,
+    replays: Replays | None = None,
     *,
     clock: Callable[[], dt.datetime] | None = None,
     docs: Path | None = None,
@@ -106,25 +113,33 @@ def create_app(
     Args:
         project: the declaration.
         access: who may ask.
+        replays: starts replays; needed if ``access`` allows writes.
         clock: returns the time for ages such as "3 h ago"; None for this machine's clock.
         docs: folder of the documentation's site; None if it is not installed.
     """
     templates = _environment(clock or (lambda: dt.datetime.now(dt.UTC)))
-    templates.globals["docs"] = DOCS if docs else None
+    templates.globals |= {"docs": DOCS if docs else None, "writes": access.allow_writes, "form_token": access.form}
     app = Starlette(
         routes=[
-            *(Route(page.path, _answer(page, project, templates)) for page in PAGES),
+            *(Route(page.path, _answer(page, project, templates), methods=_methods(page)) for page in PAGES),
             Mount("/static", StaticFiles(directory=_STATIC)),
             *([Mount(DOCS.rstrip("/"), StaticFiles(directory=docs, html=True))] if docs else []),
         ],
         middleware=[Middleware(GZipMiddleware, minimum_size=1_000)],
         exception_handlers={HTTPException: _missing(project, templates)},
     )
+    app.state.access, app.state.replays = access, replays
     return Guard(app, access)
+
+
+def _methods(page: Page) -> list[str]:
+    return ["GET", "POST"] if page.writes else ["GET"]
 
 
 def _answer(page: Page, project: Project, templates: Environment) -> Callable[[Request], Any]:
     async def answer(request: Request) -> Response:
+        if page.writes:
+            request.state.form = await _form(request)
         shown = asyncio.create_task(run_in_threadpool(_shown, page, request, project, templates))
         while not (await asyncio.wait([shown], timeout=_LOOK_SECONDS))[0]:
             if await request.is_disconnected() and (stop := getattr(request.state, "stop", None)):
@@ -132,6 +147,28 @@ def _answer(page: Page, project: Project, templates: Environment) -> Callable[[R
         return shown.result()
 
     return answer
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """Return the fields of a form of this page; none for GET.
+
+    Raises:
+        HTTPException: the server only reads, the form is too large, or a page of this server did not make it.
+    """
+    access = request.app.state.access
+    if not access.allow_writes:
+        raise HTTPException(HTTPStatus.FORBIDDEN, "This server only reads: start it with --allow-writes")
+    if request.method != "POST":
+        return {}
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _MOST_BYTES:
+            raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A form holds at most {sized(_MOST_BYTES)}")
+    fields = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+    if not hmac.compare_digest(fields.pop("token", "").encode(), access.form.encode()):
+        raise HTTPException(HTTPStatus.FORBIDDEN, "This form is not of this server: open its page again")
+    return fields
 
 
 def _shown(page: Page, request: Request, project: Project, templates: Environment) -> Response:
@@ -142,6 +179,8 @@ def _shown(page: Page, request: Request, project: Project, templates: Environmen
         if isinstance(found, Response):
             return found
         return _page(templates, page.template, request, pipeline, found)
+    except HTTPException:
+        raise
     except Exception as error:  # noqa: BLE001 - the page of errors is the last resort of every page
         return _error(templates, request, pipeline, error)
 
@@ -186,13 +225,14 @@ def _missing(project: Project, templates: Environment) -> Callable[[Request, Exc
     """Return the handler of addresses without a page."""
 
     def answer(request: Request, error: Exception) -> Response:
-        status = error.status_code if isinstance(error, HTTPException) else HTTPStatus.NOT_FOUND
-        message = f"There is no page {request.url.path}" if status == HTTPStatus.NOT_FOUND else f"{error}"
+        status, message = HTTPStatus.NOT_FOUND, f"There is no page {request.url.path}"
+        if isinstance(error, HTTPException) and error.status_code != status:
+            status, message = HTTPStatus(error.status_code), error.detail
         try:
             pipeline = project.pipeline()
         except FrazilError:
             pipeline = None
-        values = {"code": f"{status}", "message": message, "hint": None, "again": False}
+        values = {"code": f"{status:d}", "message": message, "hint": None, "again": False}
         found = _page(templates, "error.html", request, pipeline, values)
         found.status_code = status
         return found
@@ -223,12 +263,6 @@ def _environment(clock: Callable[[], dt.datetime]) -> Environment:
     made.tests["number"] = text.is_number
     made.globals |= {"address": address, "key_address": key_address, "static": _static_address(), "zip": zip}
     return made
-
-
-def address(path: str, **parameters: object) -> str:
-    """Return an address of this server: a path with its parts quoted already, and parameters that are not None."""
-    given = [(name, value) for name, value in parameters.items() if value not in (None, "")]
-    return f"{path}?{urlencode(given)}" if given else path
 
 
 def key_address(table: str, key: Sequence[str], **parameters: str) -> str:

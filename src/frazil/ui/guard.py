@@ -24,7 +24,7 @@ HEADERS: Final = {
     "require-trusted-types-for 'script'; trusted-types 'none'",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # "no-referrer" would take the origin from a form of this page
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
@@ -52,10 +52,11 @@ class Access:
     Attributes:
         port: its port; cookies do not know ports, so its name has it.
         hosts: values of the Host header that are answered.
-        allow_writes: whether POST is allowed.
+        allow_writes: whether the page's own forms may change something.
         renewed: receives each new token, as the old one is used up.
         token: opens one browser.
         session: value of the cookie.
+        form: value that the forms of the page send back; no other site can read it.
     """
 
     port: int
@@ -64,6 +65,7 @@ class Access:
     renewed: Callable[[str], object] = lambda _: None
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     session: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    form: str = field(default_factory=lambda: secrets.token_urlsafe(32))
 
     @property
     def cookie(self) -> str:
@@ -125,8 +127,8 @@ class Guard:
         headers, access = Headers(scope=scope), self._access
         if headers.getlist("host") not in [[host] for host in access.hosts]:
             return _refusal("This server answers only under its own address.\n", HTTPStatus.MISDIRECTED_REQUEST)
-        if scope["method"] not in _READING and not self._may_write(headers, scope["method"]):
-            return _refusal("This server only reads.\n", HTTPStatus.METHOD_NOT_ALLOWED)
+        if scope["method"] not in _READING and (answer := self._unwritable(headers, scope["method"])):
+            return answer
         if scope["path"].startswith("/static/"):
             return None
         return self._opened(scope) or self._stranger(headers)
@@ -152,5 +154,13 @@ class Guard:
         redirect.set_cookie(access.cookie, access.session, httponly=True, samesite="strict", path="/")
         return redirect
 
-    def _may_write(self, headers: Headers, method: str) -> bool:
-        return self._access.allow_writes and method == "POST" and headers.get("sec-fetch-site") == "same-origin"
+    def _unwritable(self, headers: Headers, method: str) -> Response | None:
+        """Return the answer to a request that would write and may not."""
+        if method != "POST":
+            return _refusal("This server takes no such request.\n", HTTPStatus.METHOD_NOT_ALLOWED)
+        if not self._access.allow_writes:
+            return _refusal("This server only reads: start it with --allow-writes.\n", HTTPStatus.FORBIDDEN)
+        here = f"http://{headers['host']}"
+        if headers.get("sec-fetch-site") != "same-origin" or headers.getlist("origin") != [here]:
+            return _refusal("Only a form of this page may change something.\n", HTTPStatus.FORBIDDEN)
+        return None

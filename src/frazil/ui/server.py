@@ -12,6 +12,7 @@ import uvicorn
 
 from frazil.ui.app import Project, create_app
 from frazil.ui.guard import Access, local_hosts
+from frazil.ui.replays import Replays
 from frazil.ui.trouble import PageError
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class PageServer:
         listening: the socket.
         address: address without a token, such as ``http://127.0.0.1:8321/``.
         pipeline: name of the pipeline that it shows.
+        replays: replays that its pages start.
     """
 
     access: Access
@@ -38,6 +40,7 @@ class PageServer:
     listening: socket.socket
     address: str
     pipeline: str
+    replays: Replays
 
     @property
     def link(self) -> str:
@@ -49,8 +52,11 @@ class PageServer:
         return f"{self.address}?token={token}"
 
     def serve(self) -> None:
-        """Answer requests until :meth:`stop`."""
-        self.server.run(sockets=[self.listening])
+        """Answer requests until :meth:`stop`; a replay that is then at work is ended."""
+        try:
+            self.server.run(sockets=[self.listening])
+        finally:
+            self.replays.stop()
 
     def stop(self) -> None:
         """End :meth:`serve`; requests that are being answered have two seconds."""
@@ -72,7 +78,7 @@ def page_server(
         declaration: a pipeline, or the path of its declaration.
         host: address to listen on.
         port: port to listen on; 0 for a free one.
-        allow_writes: whether pages may change something.
+        allow_writes: whether pages may change something; the declaration is then a path.
         docs: folder of the documentation's site, from :func:`docs_folder`.
         renewed: receives a new link each time one was used.
 
@@ -104,9 +110,12 @@ def page_server(
         renewed=lambda token: renewed(f"{address}?token={token}"),
     )
     settings: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False, "lifespan": "off"}
-    app = create_app(project, access, docs=docs)
+    replays = Replays(declaration)
+    app = create_app(project, access, replays, docs=docs)
     server = _Server(uvicorn.Config(app, timeout_graceful_shutdown=2, **settings))
-    return PageServer(access=access, server=server, listening=listening, address=address, pipeline=pipeline)
+    return PageServer(
+        access=access, server=server, listening=listening, address=address, pipeline=pipeline, replays=replays
+    )
 
 
 def docs_folder() -> Path | None:

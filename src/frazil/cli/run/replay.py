@@ -60,8 +60,9 @@ def _what(path: Path, table: str | None, corrected: Path | None) -> str:
     count = sum(rule.records for rule in api.quarantine(path, table, limit=0).rules)
     waiting = counted(count, "record")
     if table is not None and corrected is not None:
-        given = counted(len(api.read_corrections(path, table, corrected)), "corrected record")
-        return f"{given} of {waiting} in quarantine of {table}"
+        judged = api.judge_corrections(path, table, corrected)
+        given = counted(len(judged.corrections), "corrected record")
+        return f"{given} of {waiting} in quarantine of {table}; {judged.text}"
     steps = api.plan(path, select=[table] if table else ()).steps
     rebuilt = sorted({step.table for step in steps if isinstance(step, Normalize) and step.rebuild})
     if rebuilt:

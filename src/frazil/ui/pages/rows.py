@@ -99,7 +99,11 @@ def show_quarantine(request: Request, pipeline: Pipeline) -> dict[str, Any]:
     found = api.quarantine(pipeline, table, limit=_A_PAGE + 1, rule=rule, after=after)
     records = found.records[:_A_PAGE]
     last = records[-1] if len(found.records) > _A_PAGE else None
+    replays = request.app.state.replays
+    replay = replays.last if replays is not None else None
     return {
+        "replay": replay,
+        "live": replay is not None and replay.exit_code is None,
         "table": table,
         "rule": rule,
         "rules": found.rules[:_RULES],
