@@ -83,10 +83,15 @@ def test_many_late_changes_of_a_large_batch_are_worth_a_warning(changes: int, la
 
 
 def test_a_full_load_that_is_given_again_does_not_replace_the_table() -> None:
-    [one] = warnings(a_table(ID), TableState(taken=SourceDelta(loads_again=("again/LOAD00000001.csv",))))
+    state = TableState(taken=SourceDelta(loads_again=("again/LOAD00000001.csv",)))
 
-    assert one.startswith("again/LOAD00000001.csv is a full load, and one of that name was taken before: ")
-    assert one.endswith(": frazil drop --select t, then frazil run")
+    [partial] = warnings(a_table(ID, snapshots="partial"), state)
+    [compared] = warnings(a_table(ID), state)
+
+    assert partial.startswith("again/LOAD00000001.csv is a full load, and one of that name was taken before: ")
+    assert partial.endswith(": frazil drop --select t, then frazil run")
+    assert compared.startswith("again/LOAD00000001.csv is a full load, and one of that name was taken before: ")
+    assert compared.endswith("it has to agree with the table, or the table stops (FZ417)")
 
 
 def test_files_that_wait_are_named_with_the_reason() -> None:

@@ -211,13 +211,7 @@ def warnings(table: Table, state: TableState) -> list[str]:
             f"frazil erase --select {table.name} --pii ends what was begun"
         )
     if again := state.taken.loads_again:
-        # Without sequence_by, full loads precede all change files.
-        loses = "" if table.sequence_by else ", and changes taken before win over its rows"
-        found.append(
-            f"{again[0]} is a full load, and one of that name was taken before: rows that are in no file of it "
-            f"stay{loses}. If it is to replace the table, take all files from before it away and begin again: "
-            f"frazil drop --select {table.name}, then frazil run"
-        )
+        found.append(_load_again(table, again[0]))
     fields = [name for name in undeclared_fields(state) if not table.source.is_bookkeeping(name)]
     if state.seen_fields:
         return [*found, *_undeclared(fields, on_new_column(table), is_later=True)]
@@ -227,6 +221,21 @@ def warnings(table: Table, state: TableState) -> list[str]:
         some = [name for name in fields if (name.lower() in later) == is_later]
         found += _undeclared(some, on_new_column(table), is_later=is_later)
     return found
+
+
+def _load_again(table: Table, path: str) -> str:
+    """Return what happens to a full load whose name an earlier one had."""
+    said = f"{path} is a full load, and one of that name was taken before"
+    if table.source.compares_loads:
+        return (
+            f"{said}: if a key of it was in an earlier one, it has to agree with the table, or the table stops (FZ417)"
+        )
+    # Without sequence_by, full loads precede all change files.
+    loses = "" if table.sequence_by else ", and changes taken before win over its rows"
+    return (
+        f"{said}: rows that are in no file of it stay{loses}. If it is to replace the table, take all files from "
+        f"before it away and begin again: frazil drop --select {table.name}, then frazil run"
+    )
 
 
 def _undeclared(fields: Sequence[str], policy: OnChange, *, is_later: bool) -> list[str]:

@@ -144,8 +144,10 @@ def find_new(
             (new if found.same_as is None else duplicates).append(found)
     known = listing.unchanged + sum(file.path in ledger.files for file in listing.files) + len(duplicates)
     if copies.by_place:
-        again = (replace(file, same_as=None) for file in duplicates)
-        new, duplicates = sorted((*new, *again), key=lambda file: file.position), []
+        # A full load has no place of its own: a copy of one is no new load.
+        again = (replace(file, same_as=None) for file in duplicates if not file.load)
+        new = sorted((*new, *again), key=lambda file: file.position)
+        duplicates = [file for file in duplicates if file.load]
     return SourceDelta(
         files=tuple(new),
         duplicates=tuple(duplicates),

@@ -38,6 +38,7 @@ from frazil.runner.limits.batch_limits import (
 from frazil.runner.limits.load_keys import verify_load_keys
 from frazil.runner.limits.lost_values import digits_cut, fields_left_out, missing_field_error
 from frazil.runner.limits.rules import Watched
+from frazil.runner.limits.second_loads import verify_second_loads
 from frazil.runner.steps.baseline import baseline_changes, with_baseline
 from frazil.runner.steps.plain_batch import PlainBatch, plain_batch
 from frazil.runner.steps.snapshots import SourceSnapshot
@@ -123,6 +124,7 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
         TooManyBadRowsError: more records are bad than ``max_bad_rows`` or ``max_bad_fraction`` allow; the batch stays
             invisible past bronze.
         RepeatedKeyError: a full load has different records of one key, beyond ``max_repeated_key_fraction``; likewise.
+        SecondLoadError: a second full load differs from the table; likewise.
         RuleBrokenError: changes break a rule that stops the run; likewise.
         LateChangesError: more changes are late than ``max_late_fraction`` allows; likewise.
     """
@@ -131,6 +133,7 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
     ensure(spark, quarantine_layout(context.tables.quarantine))
     at_hand = _at_hand(step, ingested)
     verify_load_keys(context, step, contract, ingested, at_hand)
+    verify_second_loads(context, step, contract, ingested, lambda: _all_changes(context, step, contract))
     if (step.rebuild or context.head(context.changes).snapshot_id is None) and not table_fits(spark, layout):
         return _replace_all(context, step, contract, layout)
     ensure(spark, layout)
@@ -381,6 +384,15 @@ def _rows(
         rows = unsequenced.with_sequences(spread.rows, beside.rows, contract, orders_records=orders_records)
         spread = replace(spread, rows=rows)
     return spread
+
+
+def _all_changes(context: TableRun, step: Normalize, contract: Contract) -> DataFrame:
+    """Return all good changes up to a step's last batch, as a rebuild would write them."""
+    whole = replace(step, after=0, rebuild=True)
+    records = bronze_records(context, whole, _bronze_bookmark(context))
+    completes = bool(contract.sequence_by)
+    spread = _rows(context, contract, records, context.head(context.changes), rebuild=True, completes=completes)
+    return with_baseline(context, contract, spread.rows, whole)
 
 
 def _at_hand(step: Normalize, ingested: Ingested | None) -> pa.Table | None:

@@ -102,6 +102,11 @@ class SourceSpec(Spec, ABC):
         return False
 
     @property
+    def compares_loads(self) -> bool:
+        """Return whether a second full load must agree with the table, because files do not say when it was made."""
+        return False
+
+    @property
     def shard_column(self) -> str | None:
         """Return the column with the name of a record's shard; None without shards."""
         return None

@@ -90,6 +90,11 @@ class DmsFiles(SourceSpec):
         default=None,
         description="schema.table as the files of cdc_path name it; left out: any schema, same name.",
     )
+    snapshots: Literal["partial"] | None = Field(
+        default=None,
+        description="What a second full load has: partial (some rows; changes win over them, and a row that it lacks "
+        "stays). Left out: the table stops at a second full load that differs from it.",
+    )
     settle_seconds: float = Field(
         default=60.0,
         ge=0,
@@ -120,6 +125,11 @@ class DmsFiles(SourceSpec):
     def named_delivery(self) -> str:
         """Return the pattern of the time in the names of change files."""
         return r"(?:^|/)(?:CDC_TXN-)?([0-9]{8}-?[0-9]{9})[^/]*$"
+
+    @property
+    def compares_loads(self) -> bool:
+        """Return whether the declaration does not say what second full loads have."""
+        return self.snapshots is None
 
     @property
     def types_fields(self) -> bool:
