@@ -75,7 +75,7 @@ def test_a_repeated_setting_is_a_problem_that_names_the_first() -> None:
         ("a:\n\t- b", (2, 1), "not YAML"),
         ("a: \x00", (1, 1), "not YAML"),
         ("a: {<<: 5}", (1, 9), "takes a mapping"),
-        (LAUGHS, (6, 4), "aliases make this larger"),
+        (LAUGHS, (6, 4), "aliases add more than"),
         (MERGE_LAUGHS, None, "<< is nested deeper"),
         ("[" * 200_000, (1, MAX_DEPTH + 1), "nested deeper"),
         ("a: " + "x" * 5_000_000, (1, 1), "larger than"),
@@ -90,3 +90,11 @@ def test_what_a_declaration_does_not_need_of_yaml_is_refused(
     assert document.data is None
     assert message in found
     assert place in {None, found_place}
+
+
+def test_a_long_text_without_aliases_is_read() -> None:
+    entries = 210_000
+
+    document = read_document(f"a: [{', '.join(['1'] * entries)}]")
+
+    assert (document.problems, document.data) == ([], {"a": [1] * entries})

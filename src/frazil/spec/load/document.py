@@ -2,7 +2,7 @@
 
 Supports the part of YAML that a declaration needs: one document of mappings, lists and scalars, with anchors, aliases
 and ``<<``, but without tags. Scalars follow YAML 1.2, so ``no`` and ``on`` are text and ``012`` is not octal. Nesting
-is limited to ``MAX_DEPTH``, and aliases cannot expand a text beyond ``MAX_ENTRIES``.
+is limited to ``MAX_DEPTH``, and aliases cannot add more than ``MAX_ALIASED`` entries to those of the text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Place: TypeAlias = tuple[int, int]
 
 MAX_CHARACTERS: Final = 4_000_000
 MAX_DEPTH: Final = 40
-MAX_ENTRIES: Final = 200_000
+MAX_ALIASED: Final = 200_000
 
 _NULL: Final = frozenset({"", "~", "null", "Null", "NULL"})
 _BOOLEAN: Final = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
@@ -85,9 +85,9 @@ def read_document(text: str) -> Document:
         document.problems.append(((1, 1), f"the file is larger than {MAX_CHARACTERS} characters"))
         return document
     try:
-        root = _tree(text)
+        root, limit = _tree(text)
         if root is not None:
-            document.data = _Plain(document).convert(root, ())
+            document.data = _Plain(document, limit).convert(root, ())
     except _Refusal as refusal:
         document.problems.append((refusal.place, refusal.message))
         document.data = None
@@ -100,13 +100,13 @@ def read_document(text: str) -> Document:
     return document
 
 
-def _tree(text: str) -> _Node | None:
-    """Build the tree from parser events, without recursion."""
+def _tree(text: str) -> tuple[_Node | None, int]:
+    """Build the tree from parser events, without recursion; also return how many entries it may have."""
     builder = _Builder()
     for event in yaml.parse(text, Loader=_LOADER):
         mark = event.start_mark
         builder.take(event, (mark.line + 1, mark.column + 1) if mark else (1, 1))
-    return builder.root
+    return builder.root, builder.limit
 
 
 class _Builder:
@@ -115,6 +115,7 @@ class _Builder:
     def __init__(self) -> None:
         self.root: _Node | None = None
         self.documents = 0
+        self.limit = MAX_ALIASED
         self.anchors: dict[str, _Node] = {}
         self.open: list[tuple[_Node, list[_Node], str | None]] = []
 
@@ -130,16 +131,18 @@ class _Builder:
                 self.add(self.anchors[event.anchor], None)
             case yaml.ScalarEvent():
                 _refuse_tag(event.tag, place)
+                self.limit += 1
                 self.add(_Node(place, event.value, plain=event.implicit[0]), event.anchor)
             case yaml.CollectionStartEvent():
                 _refuse_tag(event.tag, place)
                 if len(self.open) >= MAX_DEPTH:
                     raise _Refusal(place, f"nested deeper than {MAX_DEPTH} levels")
+                self.limit += 1
                 node = _Node(place, [], is_map=isinstance(event, yaml.MappingStartEvent))
                 self.open.append((node, [], event.anchor))
             case yaml.CollectionEndEvent():
                 node, children, anchor = self.open.pop()
-                self.add(_filled(node, children), anchor)
+                self.add(_filled(node, children, self.limit), anchor)
             case _:
                 pass
 
@@ -152,8 +155,8 @@ class _Builder:
             self.root = node
 
 
-def _filled(node: _Node, children: list[_Node]) -> _Node:
-    """Fill a node with its children and count its entries, aliases expanded."""
+def _filled(node: _Node, children: list[_Node], limit: int) -> _Node:
+    """Fill a node with its children and count its entries, aliases expanded; refuse more than the limit."""
     if node.is_map:
         pairs = list(zip(children[::2], children[1::2], strict=True))
         node.value = pairs
@@ -161,13 +164,13 @@ def _filled(node: _Node, children: list[_Node]) -> _Node:
     else:
         node.value = children
         node.entries += sum(child.entries for child in children)
-    if node.entries > MAX_ENTRIES:
+    if node.entries > limit:
         raise _too_large(node)
     return node
 
 
 def _too_large(node: _Node) -> _Refusal:
-    return _Refusal(node.place, f"aliases make this larger than {MAX_ENTRIES} entries or {MAX_DEPTH} levels")
+    return _Refusal(node.place, f"aliases add more than {MAX_ALIASED} entries, or more than {MAX_DEPTH} levels")
 
 
 def _refuse_tag(tag: str | None, place: Place) -> None:
@@ -178,8 +181,8 @@ def _refuse_tag(tag: str | None, place: Place) -> None:
 class _Plain:
     """Converts nodes to data and notes the place of each entry."""
 
-    def __init__(self, document: Document) -> None:
-        self.document, self.left = document, MAX_ENTRIES
+    def __init__(self, document: Document, limit: int) -> None:
+        self.document, self.left = document, limit
 
     def convert(self, node: _Node, path: Path) -> object:
         self.left -= 1
