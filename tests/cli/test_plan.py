@@ -27,3 +27,18 @@ def test_files_with_another_delimiter_have_the_setting_as_a_hint(tmp_path: Path,
     assert said.code in {2, 6}
     assert "nothing to do" not in said.text
     assert 'csv_delimiter: ";"' in said.text
+
+
+def test_a_topic_whose_messages_are_not_captured_yet_is_not_done(tmp_path: Path) -> None:
+    (tmp_path / "frazil.yml").write_text(
+        "pipeline: p\nlake: {warehouse: lake}\ntables:\n"
+        "  - {name: t, keys: [id], columns: [{name: id, type: int}],\n"
+        "     source: {kind: debezium, servers: '127.0.0.1:1', topic: t, landing: landing}}\n",
+        encoding="utf-8",
+    )
+
+    said = command("plan", f"{tmp_path}")
+
+    assert said.code == 0
+    assert "t: a run captures topic t of 127.0.0.1:1 first" in said.text
+    assert "nothing to do" not in said.text

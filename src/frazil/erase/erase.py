@@ -137,7 +137,7 @@ def _erase(context: TableRun, wanted: Wanted, tell: Callable[[str], None]) -> Er
     failpoint("erase.after_purge")
     removed = landed.remove(context.pipeline.folder)
     files, folded = _source_files(job, holding, {*landed.rewritten, *removed})
-    tell("search what is left")
+    tell("search for remaining keys")
     by_hash = others.count()
     report = EraseReport(
         table=context.table.name,

@@ -121,7 +121,7 @@ def _treat(context: TableRun, tell: Callable[[str], None]) -> TreatReport:
         tell(f"rewrite {made.full_name}")
         purged[made.full_name] = purge(context.spark, made.path, target_file_mb=context.pipeline.upkeep.target_file_mb)
     failpoint("treat.after_purge")
-    tell("search what is left")
+    tell("search for remaining values")
     rows, files, found = left_values(job, treated_fields(context.table, before.get("fields", {})))
     layers = tuple(
         ErasedLayer(

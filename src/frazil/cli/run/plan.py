@@ -79,8 +79,8 @@ def _captured(captured: str, tables: Sequence[str], waiting: Mapping[str, int | 
 
 def _may_wait(plan: Plan) -> bool:
     """Return whether a run may find changes that are not captured yet."""
-    known = plan.waiting.values()
-    return any(isinstance(of, str) or any(count != 0 for count in of.values()) for of in known)
+    known = map(plan.waiting.get, plan.captures)
+    return any(of is None or isinstance(of, str) or any(count != 0 for count in of.values()) for of in known)
 
 
 def show_rebuild(plan: Plan) -> str:
