@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from frazil.api.approving import approved_plan, save_plan
 from frazil.api.connection import Connection, TableRows, connect
 from frazil.api.correcting import (
     judge_corrections,
@@ -135,6 +136,7 @@ __all__ = [
     "Trino",
     "Validation",
     "WatchOptions",
+    "approved_plan",
     "audit_trigger",
     "batches",
     "capture",
@@ -181,6 +183,7 @@ __all__ = [
     "rows",
     "run",
     "runs",
+    "save_plan",
     "schema",
     "selection",
     "serve",

@@ -10,7 +10,7 @@ import typer
 from frazil import api
 from frazil.cli.console import err, error_exit, out, print_json
 from frazil.cli.notes import show_failures, show_notes
-from frazil.cli.options import AsJson, Select, Verbose, Where
+from frazil.cli.options import AsJson, Select, Verbose, Where, local
 from frazil.plan.explain import explain
 from frazil.spec.amount import counted
 
@@ -25,14 +25,19 @@ def plan(
     *,
     select: Select = None,
     full_refresh: Annotated[bool, typer.Option("--full-refresh", help="Plan a rebuild of silver and marts.")] = False,
+    save: Annotated[
+        Path | None,
+        typer.Option("--save", parser=local, metavar="FILE", help="Approve the plan: write it for frazil run --plan."),
+    ] = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
     """Show what a run would do, without doing it.
 
-    A table that cannot be planned is reported as an error; all others are planned.
+    A table that cannot be planned is reported as an error; all others are planned. A plan with
+    errors is not saved.
 
-    Example: frazil plan my_lake --select orders
+    Example: frazil plan my_lake --select orders --save plan.json
     """
     with error_exit(as_json=as_json, verbose=verbose):
         found = api.plan(path, select=select or (), rebuild=full_refresh)
@@ -42,6 +47,9 @@ def plan(
             show_plan(found)
         if found.exit_code:
             raise typer.Exit(found.exit_code)
+        if save is not None:
+            api.save_plan(found, save, select=select or ())
+            err.print(f"approved in {save}; do this plan only: frazil run --plan {save}", markup=False)
 
 
 def show_plan(plan: Plan) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from frazil import api
 from frazil.cli.console import confirm, error_exit
-from frazil.cli.options import AsJson, FailFast, Select, Verbose, Where, Yes
+from frazil.cli.options import AsJson, FailFast, Select, Verbose, Where, Yes, local
 from frazil.cli.reporting import run_and_report
 from frazil.cli.run.plan import show_rebuild
 
@@ -21,6 +21,10 @@ def run(
     full_refresh: Annotated[
         bool, typer.Option("--full-refresh", help="Rebuild silver and marts from bronze. It asks first.")
     ] = False,
+    approved: Annotated[
+        Path | None,
+        typer.Option("--plan", parser=local, metavar="FILE", help="Do only this plan, from: frazil plan --save FILE"),
+    ] = None,
     yes: Yes = False,
     fail_fast: FailFast = False,
     as_json: AsJson = False,
@@ -28,13 +32,16 @@ def run(
 ) -> None:
     """Bring every table up to date; a failed table does not stop the others.
 
-    Without new files a run commits nothing.
+    Without new files a run commits nothing. With --plan it captures nothing, and refuses to begin
+    if the plan is not the same any more.
 
     Example: frazil run my_lake --select orders+
     """
+    if approved is not None and (select or full_refresh):
+        raise typer.BadParameter("--plan has its own tables: leave out --select, --exclude and --full-refresh")
     with error_exit(as_json=as_json, verbose=verbose):
         pipeline = api.load(path)
-        plan = None
+        plan = None if approved is None else api.approved_plan(pipeline, approved)
         if full_refresh and not yes:
             plan = api.plan(pipeline, select=select or (), rebuild=True)
             if plan.selection.tables:  # an aggregate is computed again at any time

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
 from frazil import api
+from frazil.plan.approved import approved_values, digest
 from frazil.plan.explain import explain
 from frazil.serve.check.check import check
 from frazil.steps import Ingest, Normalize, RefreshGold, UpdateMart
@@ -18,6 +23,7 @@ if TYPE_CHECKING:
     from frazil.serve.overview import TableOverview
     from frazil.spec import Pipeline
     from frazil.steps import Step
+    from frazil.ui.pages import Shown
 
 
 _A_PAGE: Final = 50
@@ -77,12 +83,20 @@ _LISTED_STEPS: Final = 200
 _GOLD: Final = "gold"
 
 
-def show_plan(request: Request, pipeline: Pipeline) -> dict[str, Any]:
-    """Return the steps, table by table, with what keeps tables from being planned."""
+def show_plan(request: Request, pipeline: Pipeline) -> Shown:
+    """Return the steps, table by table, with what keeps tables from being planned; or the file that approves them."""
     asked = request.query_params.get("table")
-    plan = api.plan(pipeline, select=[asked] if asked else ())
+    select = [asked] if asked else []
+    plan = api.plan(pipeline, select=select)
+    own = None if plan.errors else digest(plan)
+    if approved := request.query_params.get("approve"):
+        if approved != own:
+            raise HTTPException(HTTPStatus.CONFLICT, "The plan is not the shown one any more: look at it again")
+        headers = {"Content-Disposition": 'attachment; filename="plan.json"'}
+        return JSONResponse(approved_values(plan, select), headers=headers)
     return {
         "plan": plan,
+        "digest": own,
         "asked": asked,
         "groups": list(_groups(plan).items())[:_LISTED_STEPS],
         "tables": len({step.table for step in plan.steps if not isinstance(step, RefreshGold)}),
