@@ -127,6 +127,7 @@ SQL = re.compile(r"\b(SELECT|ALTER|DELETE|CREATE|CALL|INSERT|MERGE|DROP|UPDATE|E
 SQL_MODULES = {
     "runner/steps/alter.py",
     "runner/limits/batch_limits.py",
+    "runner/limits/second_loads.py",
     "runner/key_changes/departures.py",
     "past.py",
     "erase/erase.py",

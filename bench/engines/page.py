@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.data import ROOT
@@ -74,8 +75,8 @@ def rendered(found: dict[str, Any]) -> str:
                 lines.append([found["versions"][engine], catalog, store, versions, *cells])
     table = [["engine", "catalog", "store", "format", *TRIED], ["---"] * (4 + len(TRIED)), *lines]
     body = "\n".join(f"| {' | '.join(cells)} |" for cells in table)
-    told = "\n".join(f"{number}. {_sentence(why)}" for why, number in notes.items())
-    never = "\n".join(f"- {what}: {why}." for what, why in _NEVER)
+    told = "\n".join(_item(f"{number}. ", _sentence(why)) for why, number in notes.items())
+    never = "\n".join(_item("- ", f"{what}: {why}.") for what, why in _NEVER)
     return f"{_versions(found)}\n\n{body}\n\n{told}\n\nNot tried at all:\n\n{never}"
 
 
@@ -91,6 +92,13 @@ def _shown(cell: list[str], notes: dict[str, int]) -> str:
 
 def _sentence(text: str) -> str:
     return text if text.endswith((".", "…")) else f"{text}."
+
+
+def _item(mark: str, text: str) -> str:
+    """Return an item of a list, in lines of at most 120 characters."""
+    return textwrap.fill(
+        mark + text, 120, subsequent_indent=" " * len(mark), break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _distinct(lines: list[list[str]]) -> list[list[str]]:

@@ -55,7 +55,7 @@ EDITS: Final = tuple(
         ("a list that holds itself", "gold: []", "gold: &a [*a]", "alias *a has no complete anchor before it"),
         ("a mapping merged into itself", "gold: []", "upkeep: &a {<<: *a}", "alias *a has no complete anchor"),
         ("brackets 5,000 deep", "gold: []", f"gold: {'[' * 5_000}", "nested deeper than 40 levels"),
-        ("a billion laughs", "gold: []", BOMB, "aliases make this larger than 200000 entries"),
+        ("a billion laughs", "gold: []", BOMB, "aliases add more than 200000 entries"),
         ("a setting twice", "gold: []", "pipeline: other", "'pipeline' is written twice, first in line 1"),
         ("a list as the name of a setting", "gold: []", "? [a, b]\n: c", "a setting's name must be text"),
         ("two documents", "gold: []", "---\npipeline: b", "a second YAML document"),
