@@ -9,12 +9,14 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from tests.failing import run_fails_with
 from tests.properties.strategies import STRATEGIES, go_by
 from tests.sources.test_debezium import SOURCE, envelope, records
 from tests.sources.topics import COLUMNS, Topic, changes_of, split
 
 import frazil
 from frazil import api
+from frazil.failpoints import FailpointReached
 from frazil.plan.policy import DEFAULT_POLICY
 from frazil.runner.options import RunOptions
 from frazil.runner.report import RunFailedError
@@ -206,6 +208,69 @@ def test_a_snapshot_that_lacks_too_many_rows_is_refused(spark: SparkSession, tmp
 
     assert error.code == "FZ402"
     assert shop.keys() == [1]
+
+
+def test_a_killed_run_ends_as_one_that_was_not_killed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ONCE: the deletes of a snapshot are in silver before they are in the marts."""
+    del spark
+    shop, twin = (Shop(tmp_path / name) for name in ("shop", "twin"))
+    for one in (shop, twin):
+        one.declare(", snapshots: whole")
+        one.land("1", FIRST)
+        one.run()
+        one.land("2", [*CHANGES, *AGAIN])
+    twin.run()
+
+    for name in ("bronze.after_publish", "silver.before_publish", "silver.after_publish", "mart.after_publish"):
+        monkeypatch.setenv("FRAZIL_FAILPOINT", f"{name}:raise")
+        with run_fails_with(FailpointReached):
+            shop.run()
+    monkeypatch.delenv("FRAZIL_FAILPOINT")
+    shop.run()
+
+    for mart in ("t", "t_soft", "t_history", "t_mark"):
+        sql = f"SELECT {shop.names(mart)} FROM {mart} ORDER BY ALL"
+        assert shop.rows(sql) == twin.rows(sql)
+    assert shop.keys() == [1, 4, 5, 6, 7, 8, 9, 10, 11, 12]
+    assert shop.wrong() == []
+
+
+def test_the_last_read_of_a_first_snapshot_may_arrive_before_other_reads(spark: SparkSession, tmp_path: Path) -> None:
+    """Several threads read the table (snapshot.max.threads): the mark is in another partition than most reads."""
+    del spark
+    shop = Shop(tmp_path)
+
+    shop.land("1", [FIRST[-1], FIRST[0]])
+    shop.run()
+    shop.land("2", [*CHANGES, *FIRST[1:-1]])
+    shop.run()
+
+    assert shop.keys() == [1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
+    assert shop.wrong() == []
+
+
+def test_a_snapshot_without_an_end_is_warned_of_once_changes_came_before_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    del spark
+    shop = Shop(tmp_path)
+
+    def flat(name: str, *events: tuple[str, int, int]) -> list[str]:
+        rows = ({"id": key, "n": lsn, "__op": op, "__lsn": lsn, "__source_ts_ms": lsn} for op, key, lsn in events)
+        text = "".join(f"{json.dumps(row)}\n" for row in rows)
+        (tmp_path / "landing" / "t" / f"{name}.jsonl").write_text(text)
+        return [warning[:5] for warning in shop.run().tables[0].warnings]
+
+    shop.declare(", form: flat")
+
+    assert flat("1", ("r", 1, 100), ("r", 2, 100)) == []
+    assert flat("2", ("u", 1, 110), ("r", 3, 100)) == []
+    assert flat("3", ("r", 1, 200), ("r", 3, 200)) == ["FZ418"]
+    assert shop.keys() == [1, 2, 3]
+    shop.declare(", form: flat, snapshots: partial")
+    assert flat("4", ("r", 1, 300)) == []
 
 
 class Lake:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import pickle
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import permutations
 from typing import TYPE_CHECKING
 
@@ -178,6 +179,20 @@ def test_a_repeated_full_load_causes_a_warning(tmp_path: Path) -> None:
         take(list_files(SOURCE, tmp_path), ledger)
     assert "deliver the new records under a new name" not in f"{caught.value}"
     assert "a repeated full load whose earlier change files were removed" in f"{caught.value}"
+
+
+@pytest.mark.parametrize(("days", "copied", "notes"), [(0, False, 0), (3, False, 1), (3, True, 0)])
+def test_a_full_load_that_is_newer_than_changes_beside_it_causes_a_note(
+    days: int, notes: int, tmp_path: Path, *, copied: bool
+) -> None:
+    named = datetime(2026, 1, 2, tzinfo=UTC).timestamp()
+    put(tmp_path, {"20260102-000000000.csv": b"op,id\nU,1\n"}, at=named + 86_400 * 100 * copied)
+    put(tmp_path, {"LOAD00000001.csv": b"id\n1\n"}, at=named + 86_400 * (days + 100 * copied))
+
+    found = DmsSource(Table(name="hosts", source=SOURCE, keys=("id",))).find_new(tmp_path, Ledger())
+
+    assert len(found.notes) == notes
+    assert all("LOAD00000001.csv is a full load, and its file is newer than in/2026" in note for note in found.notes)
 
 
 def test_a_known_file_that_was_only_touched_is_fine(tmp_path: Path) -> None:

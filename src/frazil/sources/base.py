@@ -203,11 +203,13 @@ class LoadMeaning:
         operation: bronze column with the operation.
         reads: operations of records that may be part of a copy.
         name: SQL expression that identifies the copy; NULL if the record is not part of one.
+        ends: True if records mark the end of a copy, or the declaration says that copies have some rows only.
     """
 
     operation: str
     reads: tuple[str, ...]
     name: str
+    ends: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,7 @@ from frazil.runner.limits.load_keys import verify_load_keys
 from frazil.runner.limits.lost_values import digits_cut, fields_left_out, missing_field_error
 from frazil.runner.limits.rules import Watched
 from frazil.runner.limits.second_loads import verify_second_loads
+from frazil.runner.limits.unended_snapshots import unended_snapshots
 from frazil.runner.steps.baseline import baseline_changes, with_baseline
 from frazil.runner.steps.plain_batch import PlainBatch, plain_batch
 from frazil.runner.steps.snapshots import SourceSnapshot
@@ -134,6 +135,7 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
     at_hand = _at_hand(step, ingested)
     verify_load_keys(context, step, contract, ingested, at_hand)
     verify_second_loads(context, step, contract, ingested, lambda: _all_changes(context, step, contract))
+    context.report.warnings += unended_snapshots(context, contract, step, at_hand)
     if (step.rebuild or context.head(context.changes).snapshot_id is None) and not table_fits(spark, layout):
         return _replace_all(context, step, contract, layout)
     ensure(spark, layout)

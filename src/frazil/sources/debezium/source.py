@@ -176,6 +176,7 @@ class DebeziumSource(RecordFiles):
         old = old if len(old) == len(before) else {}
         told = fields.get(TIME)
         operation = quote(fields[OP]) if OP in fields else "CAST(NULL AS string)"
+        ends = END in fields or self.table.source.snapshots == "partial"
         return RecordMeaning(
             operation=operation,
             change_class=change_class("_cdc_op"),
@@ -183,7 +184,9 @@ class DebeziumSource(RecordFiles):
             happened="CAST(NULL AS string)" if told is None else quote(told),
             event=EventMeaning(place=event, operation=fields[OP], deletes=DELETES) if OP in fields else None,
             plain=PlainMeaning(operation=fields.get(OP), classes=CLASSES, old_keys=old, happened=told),
-            load=LoadMeaning(operation=fields[OP], reads=("r", "read"), name=snapshot) if OP in fields else None,
+            load=LoadMeaning(operation=fields[OP], reads=("r", "read"), name=snapshot, ends=ends)
+            if OP in fields
+            else None,
             snapshot=self._snapshot_meaning(fields, snapshot),
         )
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.formats.csv_reader import CsvFile
@@ -21,7 +23,7 @@ from frazil.sources.new_files import (
     misordered,
     named_fields,
 )
-from frazil.spec.model.kinds.dms import FILE, time_in_name_sql
+from frazil.spec.model.kinds.dms import FILE, time_in_name, time_in_name_sql
 from frazil.spec.sql.names import literal, quote
 
 if TYPE_CHECKING:
@@ -39,6 +41,16 @@ _DELIMITERS: Final = (";", "|", ",")
 
 NO_OP_COLUMN: Final = "no_op_column"
 """Reason for the records of a change file without the op column."""
+
+
+_DAY_NS: Final = 86_400 * 10**9
+
+
+def _named_ns(path: str) -> int:
+    """Return the time in a file's name, in nanoseconds since 1970; 0 without one."""
+    with suppress(ValueError):
+        return int(datetime.fromisoformat(f"{time_in_name(path) or ''}Z").timestamp()) * 10**9
+    return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +89,26 @@ class DmsSource:
                 raise NameOrderError(
                     self.table.name, *wrong, hint=f"{hint}then frazil drop --select {self.table.name} and run again"
                 )
-        return found
+        return replace(found, notes=self._notes(found.files, ledger))
+
+    def _notes(self, new: Sequence[NewFile], ledger: Ledger) -> tuple[str, ...]:
+        """Return a note if a new full load is a day newer than a change file, by the times of the files.
+
+        Copied files have other times than their names say; they prove nothing.
+        """
+        load = max((file for file in new if file.load), key=lambda file: file.modified_ns, default=None)
+        written = {path: file.modified_ns for path, file in ledger.files.items()}
+        written |= {file.path: file.modified_ns for file in new if not file.load}
+        own = {path: at for path, at in written.items() if abs(at - _named_ns(path)) < _DAY_NS}
+        first = min(own, key=lambda path: own[path], default=None)
+        if load is None or first is None or load.modified_ns - own[first] < _DAY_NS:
+            return ()
+        note = (
+            f"{load.path} is a full load, and its file is newer than {first}; full loads are ordered before all "
+            "changes. If the table was loaded again, take all files from before the load away and begin again: "
+            f"frazil drop --select {self.table.name}, then frazil run"
+        )
+        return (note,)
 
     def inspect(self, hashed: HashedFile, file: SourceFile) -> Content:
         """Inspect a file."""
