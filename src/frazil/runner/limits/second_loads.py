@@ -87,7 +87,7 @@ def verify_second_loads(
 
 
 def _members(context: TableRun, accepted: int, upto: int) -> DataFrame:
-    """Return folder and file of new full load files with records; a copy stands for the file that it repeats."""
+    """Return folder and file of new full load files with records. For a copy it is the file that has the records."""
     ledger = context.spark.table(quote(*context.bronze)).where(
         f"{r.KIND} = {literal(r.LEDGER_ROW)} AND {r.LEDGER}.load AND {r.BATCH} > {accepted} AND {r.BATCH} <= {upto}"
     )
@@ -158,8 +158,8 @@ def _error(name: str, folder: str, found: Row) -> SecondLoadError:
     told = {"gone": "that the table does not have", "other": "with other values", "more": "too few"}
     said = ", ".join(f"{counted(found[which], 'row')} {how}" for which, how in told.items() if found[which])
     return SecondLoadError(
-        f"table {name!r}: two full loads have the same keys, and the one in {folder} has {said}, such as "
-        f"{found['key']}; its files have no time, so changes from before it would win. It is in bronze, nothing of the "
+        f"table {name!r}: two full loads have the same keys. The one in {folder} has {said}, such as "
+        f"{found['key']}. Its files have no time, so changes from before it would win. It is in bronze, nothing of the "
         "batch is visible past it",
         hint="if files of the load are still to come, run again when they are there. To begin again from the load, "
         f"take all files from before it away: frazil drop --select {name}, then frazil run. To keep the history, "
