@@ -91,6 +91,7 @@ TRUSTED = {
         "_is_contradicted",
         "hint",
     },
+    "runner/limits/second_loads.py": {*FOLD_SPEC, "columns_of", "is_snapshot", "same", "_differs"},
     "runner/key_changes/departures.py": {
         "of_void",
         *FOLD_SPEC,
