@@ -211,7 +211,7 @@ def _tried(told: dict[str, Any]) -> Answer:
     except FrazilError as error:
         return [f"{error.code} {error.message}"]
     except Exception as error:  # noqa: BLE001 - as the command does
-        return [f"FZ000 {error!r}"]
+        return [f"FZ000 {type(error).__name__} {error}"]  # of an error of Java the text has its stack
     return []
 
 
