@@ -76,7 +76,7 @@ def plain(some: Sequence[Change]) -> list[Change] | None:
 
     rows: list[Change] = []
     for (h, number), group in groupby(sorted(some, key=key), key):
-        mine = sorted(group, key=order)
+        mine = sorted(group, key=lambda change: (order(change), change["_cdc_source_time"] or at(0)))
         for one, other in pairwise(mine):
             if order(one) == order(other) and one["note"] != other["note"]:
                 return None
@@ -121,6 +121,16 @@ def test_neither_repeats_nor_their_order_count(some: list[Change], chance: Any) 
         for rows in (one, other)
     ]
     assert as_set[0] == as_set[1]
+
+
+def test_the_later_time_of_two_equal_changes_counts_whatever_comes_first() -> None:
+    told = {"h": "a", "note": "x", "id": 1, "ts": at(1), "_cdc_class": "upsert", "_cdc_position": "1/a", "_cdc_row": 1}
+    both = [told | {"_cdc_batch": 2, "_cdc_known": None, "_cdc_source_time": time} for time in (None, at(9))]
+
+    for rows in (both, both[::-1]):
+        folded = newest_arrow(pa.Table.from_pylist(rows, schema=SCHEMA), SPEC)
+        assert isinstance(folded, pa.Table)
+        assert folded["_cdc_source_time"].to_pylist() == [at(9)]
 
 
 @pytest.mark.parametrize(

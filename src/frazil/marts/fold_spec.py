@@ -106,9 +106,12 @@ def same(names: Iterable[str], one: str, other: str) -> str:
 
 
 def order(spec: FoldSpec) -> str:
-    """Write the total order of changes: sequence, position, upsert after delete, content. Greater is newer."""
+    """Write the total order of changes: sequence, position, upsert after delete, content, source's time.
+
+    Greater is newer; NULL is the least.
+    """
     content = f"xxhash64({columns_of(spec.columns)}) AS _cdc_content"
-    return f"struct({columns_of(spec.order_columns)}, {IS_UPSERT} AS _cdc_upsert, {content})"
+    return f"struct({columns_of(spec.order_columns)}, {IS_UPSERT} AS _cdc_upsert, {content}, {r.SOURCE_TIME})"
 
 
 def with_event_time(rows: DataFrame, spec: FoldSpec, *also: str) -> DataFrame:

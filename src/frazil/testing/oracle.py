@@ -56,7 +56,8 @@ class Change:
     def order(self) -> tuple[Any, ...]:
         """The order between two changes of a key; it is total, so one change always wins."""
         content = repr(sorted(self.values.items()))
-        return self.sequence, self.position, self.row, not self.deleted, content
+        told = (self.source_time is not None, self.source_time)
+        return self.sequence, self.position, self.row, not self.deleted, content, told
 
 
 @dataclass(frozen=True, slots=True)

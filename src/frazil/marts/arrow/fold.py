@@ -23,6 +23,9 @@ INCOMPLETE: Final = "_cdc_incomplete"
 """Whether some upsert of the key does not carry every column, so that older changes fill it."""
 _AT, _VALUES = "_cdc_at", "_cdc_values"
 _MINE, _THEIRS = "_cdc_mine", "_cdc_theirs"
+_TOLD_AT: Final = "_cdc_told_at"
+_NO_TIME: Final = -(2**63)
+"""Comes before all times."""
 _TIME: Final = pa.timestamp("us", tz="UTC")
 _TIMES: Final = (EVENT_TIME, r.SOURCE_TIME)
 
@@ -77,9 +80,11 @@ def newest_arrow(changes: pa.Table, spec: FoldSpec) -> pa.Table | NeedsSpark:
 
 def ranked(changes: pa.Table, spec: FoldSpec) -> pa.Array:
     """Return the indexes of the changes, oldest first; equal changes in any order. NaN is the greatest number."""
-    # At one place a delete precedes an upsert, as it does in the alphabet.
-    order = dict.fromkeys((*spec.order_columns, r.CLASS))
-    return pc.sort_indices(changes.select([*order]), sort_keys=[(name, "ascending") for name in order])
+    # At one place a delete precedes an upsert, as it does in the alphabet. Equal changes may have different times.
+    order = [*dict.fromkeys((*spec.order_columns, r.CLASS))]
+    times = pc.fill_null(changes[r.SOURCE_TIME].cast(pa.int64()), _NO_TIME)
+    rows = changes.select(order).append_column(_TOLD_AT, times)
+    return pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in rows.column_names])
 
 
 def has_ties(changes: pa.Table, spec: FoldSpec) -> bool:

@@ -82,9 +82,10 @@ def mart_columns_sql(columns: Sequence[str], mart: Current | History) -> str:
 
 
 def ties(here: Layers) -> str:
-    """Return the SELECT of keys with changes that only Spark's content hash orders, which DuckDB cannot compute."""
+    """Return the SELECT of keys with changes that only Spark's content hash or the source's time orders."""
     keys, order = names_of(here.table.keys), in_order(here.table.sequence_by)
-    content = f"hash({names_of(here.columns)}, CAST({r.KNOWN} AS VARCHAR))"
+    told = f", {r.SOURCE_TIME}" if r.SOURCE_TIME in here.changes.snapshot.columns else ""
+    content = f"hash({names_of(here.columns)}, CAST({r.KNOWN} AS VARCHAR){told})"
     return (
         f"SELECT DISTINCT {keys} FROM (SELECT {keys} FROM {here.changes.rows} GROUP BY {keys}, {order} "
         f"HAVING min({content}) <> max({content}))"
