@@ -10,7 +10,9 @@ import socket
 import subprocess
 import tempfile
 import time
+import urllib.error
 import urllib.request
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,10 +55,18 @@ class Stack:
             token = json.load(answer)["access_token"]
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         body = json.dumps({"logical_date": None}).encode()
-        urllib.request.urlopen(  # noqa: S310
-            urllib.request.Request(f"{place}/api/v2/dags/{dag}/dagRuns", body, headers),  # noqa: S310
-            timeout=60,
-        ).close()
+        request = urllib.request.Request(f"{place}/api/v2/dags/{dag}/dagRuns", body, headers)  # noqa: S310
+        ends = time.monotonic() + SECONDS
+        while True:
+            try:
+                urllib.request.urlopen(request, timeout=60).close()  # noqa: S310
+            except urllib.error.HTTPError as error:
+                # Airflow's SQLite has one writer: the scheduler may hold it for longer than a request waits.
+                if error.code != HTTPStatus.INTERNAL_SERVER_ERROR or time.monotonic() > ends:
+                    raise
+                time.sleep(1)
+            else:
+                return
 
     def processes(self) -> list[psutil.Process]:
         """All that was started, and what they have started."""

@@ -53,7 +53,6 @@ def test_a_run_with_nothing_new_commits_nothing(world: World, spark: SparkSessio
     assert world.heads(spark) == before
 
 
-@pytest.mark.long
 def test_a_rebuild_gives_the_rows_of_the_many_runs(world: World, spark: SparkSession) -> None:
     """CONVERGE: one big run equals a thousand small ones."""
     before = world.heads(spark)

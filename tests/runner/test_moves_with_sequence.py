@@ -57,6 +57,7 @@ OLD, NEW, OTHER = {"id": 1, "no": 10, "v": "a"}, {"id": 2, "no": 40, "v": "a"}, 
 KEY_ALONE = {"id": 1, "no": None, "v": None}
 
 
+@pytest.mark.laws
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("order", "image"),

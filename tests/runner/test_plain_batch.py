@@ -251,6 +251,7 @@ def event(op: str, lsn: int, before: dict[str, Any] | None, after: dict[str, Any
     return json.dumps({"before": before, "after": after, "source": source, "op": op, "ts_ms": 1_767_225_600_000})
 
 
+@pytest.mark.laws
 @pytest.mark.long
 def test_events_become_the_same_changes(tmp_path: Path, spark: SparkSession) -> None:
     del spark
