@@ -1,6 +1,8 @@
 """Benchmarks of Frazil and its peers: the same files in, and a result counts only if the table is right.
 
-The modules, in the order a number passes through them::
+The modules, in the order a number passes through them.
+
+::
 
     cases        what is measured: sizes, shapes of change, contenders
     data         seeded DMS files of a case, kept in build/bench
