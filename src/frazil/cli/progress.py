@@ -86,11 +86,11 @@ class Progress(_OnTerminal):
         self._draw()
 
     def planned(self, steps: Sequence[Step]) -> None:
-        """Remove the line of the start; show the number of steps."""
+        """Remove the line of the start; show the number of steps. Of none, the report says why."""
         with self._lock:
             self._now.pop("", None)
-        if not self._live and not self._quiet:
-            err.print(f"{counted(len(steps), 'step')} to do" if steps else "nothing to do")
+        if steps and not self._live and not self._quiet:
+            err.print(f"{counted(len(steps), 'step')} to do")
         self._draw()
 
     def began(self, table: str, what: str) -> None:

@@ -64,11 +64,7 @@ def show_plan(plan: Plan) -> None:
         out.print(_captured(captured, tables, plan.waiting.get(captured)), markup=False)
     if plan.steps or not plan.errors:
         todo = f"{counted(len(plan.steps), 'step')}; do {'it' if len(plan.steps) == 1 else 'them'}: frazil run"
-        idle = (
-            "all captured changes are applied; to capture newer ones: frazil run"
-            if _may_wait(plan)
-            else "nothing to do"
-        )
+        idle = "to capture and apply them: frazil run" if _may_wait(plan) else "nothing to do"
         out.print(todo if plan.steps else idle, style="green", markup=False)
     show_failures(plan.errors)
 

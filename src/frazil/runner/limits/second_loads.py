@@ -161,7 +161,9 @@ def _error(name: str, folder: str, found: Row) -> SecondLoadError:
         f"table {name!r}: two full loads have the same keys. The one in {folder} has {said}, such as "
         f"{found['key']}. Its files have no time, so changes from before it would win. It is in bronze, nothing of the "
         "batch is visible past it",
-        hint="if files of the load are still to come, run again when they are there. To begin again from the load, "
+        hint="if files of the load are still to come, run again when they are there. "
+        + ("A record of the load that cannot be read counts as missing. " if found["more"] else "")
+        + "To begin again from the load, "
         f"take all files from before it away: frazil drop --select {name}, then frazil run. To keep the history, "
         "declare full loads as dumps: kind: handover. If changes may win, and rows that the load lacks may stay: "
         "snapshots: partial in the source",
