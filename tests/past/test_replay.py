@@ -218,6 +218,20 @@ def test_corrected_records_end_as_if_they_had_been_right_at_once(orders: Orders,
 
 
 @pytest.mark.long
+def test_a_batch_after_a_correction_needs_no_spark(orders: Orders, tmp_path: Path) -> None:
+    path = tmp_path / "corrections.jsonl"
+    api.quarantine_to(orders.folder, "orders", path)
+    assert orders.replay(corrected(path, as_right)).by_spark == ["corrections"]
+    lines = "Op,id,ts,total,note\nU,3,2026-01-02 00:00:00,5.00,between\nD,1,2026-01-04 00:00:00,,\n"
+    (orders.folder / "landing" / "20260104-000000000.csv").write_text(lines, encoding="utf-8")
+
+    report = orders.run()
+
+    assert (report.changes, report.by_spark) == (2, [])
+    assert orders.is_sound()
+
+
+@pytest.mark.long
 def test_the_next_run_continues_a_killed_replay(
     orders: Orders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,7 +50,7 @@ def bronze_records(context: TableRun, step: Normalize, bookmark: Mapping[str, An
         # Without the list column, Spark reads files by column and not by row.
         bronze = bronze.withColumn(r.KNOWN, F.expr("CAST(NULL AS array<string>)"))
     records = bronze.where(IS_RECORD)
-    if bookmark.get("corrections"):
+    if corrections_after(bookmark, 0 if step.rebuild else step.after):
         newest = bronze.where(IS_CORRECTED).groupBy(r.FILE, r.ROW).agg(F.max(r.BATCH).alias("_newest"))
         counts = F.coalesce(F.col("_newest"), F.col(r.BATCH)) == F.col(r.BATCH)
         records = records.join(F.broadcast(newest), [r.FILE, r.ROW], "left").where(counts).drop("_newest")
@@ -68,6 +68,16 @@ def bronze_records(context: TableRun, step: Normalize, bookmark: Mapping[str, An
     moves = F.col(r.POSITION) == F.col("_own")
     position = F.when(moves, F.least(r.POSITION, "_first")).otherwise(F.col(r.POSITION))
     return placed.withColumn(r.POSITION, position).drop("_first", "_own")
+
+
+def corrections_after(bookmark: Mapping[str, Any], batch: int) -> list[int]:
+    """Return the batches of corrections after ``batch``. Only they replace records of later batches.
+
+    Args:
+        bookmark: bookmark of bronze.
+        batch: last batch before the records.
+    """
+    return [number for number in bookmark.get("corrections", ()) if number > batch]
 
 
 def columns_since(contract: Contract, bookmark: Mapping[str, Any]) -> dict[str, int]:

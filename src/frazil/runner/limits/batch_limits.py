@@ -14,7 +14,7 @@ from frazil.marts.fold_spec import EVENT_TIME, IS_UPSERT, FoldSpec, columns_of, 
 from frazil.marts.layout import fold_spec
 from frazil.marts.query import query_frames
 from frazil.runner.batch.batch_stats import NUMBERED, Newest
-from frazil.runner.batch.bronze_records import IS_CORRECTED
+from frazil.runner.batch.bronze_records import IS_CORRECTED, corrections_after
 from frazil.silver.changes import PROBLEM, quarantined, rows_of_batches
 from frazil.sources.capture import verify_deletes
 from frazil.spec.amount import counted
@@ -121,8 +121,7 @@ def _why(rows: DataFrame | None) -> str:
 
 def corrected_places(context: TableRun, step: Normalize) -> DataFrame | None:
     """Return the places of records that a step's batches correct; None without corrections."""
-    given = context.head(context.bronze).bookmark.get("corrections", ())
-    if not any(step.after < number <= step.upto for number in given):
+    if not _is_replay(context, step):
         return None
     bronze = context.spark.table(quote(*context.bronze)).where(IS_CORRECTED)
     return rows_of_batches(bronze, step.after, step.upto).select(r.FILE, r.ROW).distinct()
@@ -170,9 +169,13 @@ class LateChangesError(ContractError):
 
 def is_limited(context: TableRun, step: Normalize) -> bool:
     """Return whether the limit applies to a step; it does not for a first load, rebuild or replay."""
-    corrected = context.head(context.bronze).bookmark.get("corrections", ())
-    is_replay = any(step.after < number <= step.upto for number in corrected)
-    return step.after > 0 and not step.rebuild and not is_replay and context.table.max_late_fraction < 1
+    is_first = step.after == 0 or step.rebuild
+    return not is_first and not _is_replay(context, step) and context.table.max_late_fraction < 1
+
+
+def _is_replay(context: TableRun, step: Normalize) -> bool:
+    """Return whether a step's batches have corrections."""
+    return any(number <= step.upto for number in corrections_after(context.head(context.bronze).bookmark, step.after))
 
 
 def late_bookmark(context: TableRun, step: Normalize, base: Mapping[str, Any]) -> dict[str, int]:

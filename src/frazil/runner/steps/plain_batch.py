@@ -23,7 +23,7 @@ from frazil.lake.commit import takes_row_deltas
 from frazil.lake.table_files import local_data_files
 from frazil.older_spark import to_arrow
 from frazil.runner.batch.batch_stats import Newest, newest_of
-from frazil.runner.batch.bronze_records import bronze_records, columns_since
+from frazil.runner.batch.bronze_records import bronze_records, columns_since, corrections_after
 from frazil.runner.batch.driver_batch import spark_frame, spark_types
 from frazil.runner.key_changes.moves import NO_MOVE, last_move
 from frazil.runner.limits.batch_limits import count_behind, is_limited, known_newest
@@ -319,6 +319,8 @@ def plain_batch(
         horizon = Horizon.of(known_truncates(base.bookmark), contract)
     except ValueError:
         return NeedsSpark("early_change")
+    if corrections_after(bronze, step.after):
+        return NeedsSpark("corrections")
     changes = _converter(context, contract, bronze)
     if isinstance(changes, NeedsSpark):
         return changes
@@ -339,8 +341,6 @@ def plain_batch(
 
 def _converter(context: TableRun, contract: Contract, bronze: Mapping[str, Any]) -> PlainChanges | NeedsSpark:
     """Return the converter of the table's records to plain changes."""
-    if bronze.get("corrections"):
-        return NeedsSpark("corrections")
     meaning = source_of(context.table).meaning({name.lower(): name for name, _ in contract.fields}, r.POSITION)
     baseline = baseline_of(context.head(context.changes).bookmark)
     return PlainChanges.of(contract, meaning.plain, columns_since(contract, bronze), baseline)
