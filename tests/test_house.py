@@ -199,7 +199,7 @@ def test_a_function_fits_on_a_screen_and_takes_few_parameters() -> None:
 
 def is_command(where: str, name: str) -> bool:
     """Whether a function is a command, whose parameters are the options of the command line."""
-    return where.startswith("cli/") and where.endswith(f"/{name}.py")
+    return where.startswith("cli/commands/") and not name.startswith("_")
 
 
 def body_lines(function: ast.FunctionDef) -> int:

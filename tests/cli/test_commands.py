@@ -18,8 +18,9 @@ import typer
 from tests.hostile.situation import command
 
 import frazil
-from frazil import api, cli
-from frazil.cli.look.query import query
+from frazil import api
+from frazil.cli import commands
+from frazil.cli.commands.rows import query
 from frazil.cli.main import COMMANDS, app
 
 if TYPE_CHECKING:
@@ -63,11 +64,11 @@ def words(name: str, folder: Path) -> list[str]:
     return [name, *(word.replace("HERE", f"{folder}") for word in ASKED.get(name, ["HERE"]))]
 
 
-def test_every_module_of_a_command_is_one() -> None:
-    modules = [import_module(one.name) for one in walk_packages(cli.__path__, "frazil.cli.")]
-    said = [found[1] for module in modules if (found := re.match("``frazil ([a-z]+)``", module.__doc__ or ""))]
+def test_every_module_of_commands_names_them() -> None:
+    modules = [import_module(one.name) for one in walk_packages(commands.__path__, f"{commands.__name__}.")]
+    named = {name: module.__name__ for module in modules for name in re.findall("``([a-z]+)``", module.__doc__ or "")}
 
-    assert sorted(said) == sorted(COMMANDS)
+    assert named == COMMANDS
 
 
 def test_help_groups_the_commands_into_panels() -> None:

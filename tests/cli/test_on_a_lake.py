@@ -148,7 +148,7 @@ def test_a_watch_prints_a_line_a_run_and_ends_when_told(project: Project, monkey
         yield
         waiting.join()
 
-    monkeypatch.setattr("frazil.cli.run.watch.gently", until_taken)
+    monkeypatch.setattr("frazil.cli.commands.run.gently", until_taken)
     said = project("watch", "--json", "--every", "0.05")
 
     assert said.code == 0

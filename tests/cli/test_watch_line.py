@@ -6,8 +6,8 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from frazil import api
+from frazil.cli.commands.run import show_watch_line
 from frazil.cli.console import out
-from frazil.cli.run.watch import show_watch_line
 from frazil.runner.report import MartReport, RunReport, TableReport
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from frazil.cli.protect.erase import show_erase
+from frazil.cli.commands.erase import show_erase
 from frazil.erase.erase import FILES_SHOWN, SourceFiles, existing_files
 from frazil.erase.report import EraseReport
 from frazil.storage.store_client import ObjectStoreError

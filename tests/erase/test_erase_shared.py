@@ -9,7 +9,7 @@ import pytest
 
 import frazil
 from frazil import api
-from frazil.cli.protect.erase import show_erase
+from frazil.cli.commands.erase import show_erase
 from frazil.erase.report import EraseProof, EraseReport, OccurrencesLeftError
 from frazil.failpoints import FailpointReached
 from frazil.spark.session import spark_session

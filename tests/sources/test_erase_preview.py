@@ -12,7 +12,7 @@ import pytest
 
 import frazil
 from frazil import api
-from frazil.cli.protect.erase import show_erase
+from frazil.cli.commands.erase import show_erase
 from frazil.erase.report import EraseProof, EraseReport
 from frazil.sources.audit_log.source import Bookmark, bookmark_path
 from frazil.sources.postgres.landed.files import schema_of

@@ -14,30 +14,32 @@ from frazil.cli.console import out
 from frazil.cli.everywhere import renewed, with_options
 
 _PANELS: Final = {
-    "Start": ("init", "validate", "doctor"),
-    "Run": ("plan", "run", "watch", "capture", "replay"),
-    "Look": (
-        "status",
-        "key",
-        "query",
-        "ls",
-        "diff",
-        "lineage",
-        "runs",
-        "quarantine",
-        "export",
-        "serve",
-        "ui",
-        "mcp",
-    ),
-    "Prove": ("check", "test"),
-    "Operate": ("maintain", "rollback", "cut", "drop"),
-    "Protect": ("erase",),
+    "Start": {"init": "start", "validate": "start", "doctor": "start"},
+    "Run": {"plan": "run", "run": "run", "watch": "run", "capture": "run", "replay": "run"},
+    "Look": {
+        "status": "overview",
+        "key": "rows",
+        "query": "rows",
+        "ls": "overview",
+        "diff": "rows",
+        "lineage": "overview",
+        "runs": "overview",
+        "quarantine": "rows",
+        "export": "serving",
+        "serve": "serving",
+        "ui": "serving",
+        "mcp": "serving",
+    },
+    "Prove": {"check": "prove", "test": "prove"},
+    "Operate": {"maintain": "operate", "rollback": "operate", "cut": "operate", "drop": "operate"},
+    "Protect": {"erase": "erase"},
 }
-"""The panels of the help, in order. Each is a folder, where every command is a function in a module of its own name.
-A command with subcommands has their functions in ``PARTS`` of its module."""
+"""The panels of the help, in order: each command with its module, where it is a function of its name.
+``PARTS`` of a module has the functions of the subcommands, by command."""
 
-COMMANDS: Final = {name: f"frazil.cli.{panel.lower()}.{name}" for panel, names in _PANELS.items() for name in names}
+COMMANDS: Final = {
+    name: f"frazil.cli.commands.{module}" for commands in _PANELS.values() for name, module in commands.items()
+}
 """The commands, each with its module."""
 
 
@@ -60,7 +62,7 @@ class _Commands(Mapping[str, Any]):
 def _command(name: str) -> Any:
     panel = next(panel for panel, names in _PANELS.items() if name in names)
     module = import_module(COMMANDS[name])
-    function, parts = getattr(module, name), getattr(module, "PARTS", ())
+    function, parts = getattr(module, name), getattr(module, "PARTS", {}).get(name, ())
     alone = typer.Typer(name=name, add_completion=False, rich_markup_mode="rich", no_args_is_help=True)
     for part in parts or (function,):
         alone.command(rich_help_panel=None if parts else panel)(with_options(part, is_quiet=panel != "Look"))

@@ -11,15 +11,17 @@ import typer
 from frazil.api import RunOptions
 from frazil.cli.console import err, out, print_json
 from frazil.cli.grid import grid
-from frazil.cli.notes import show_failures, show_notes
 from frazil.cli.progress import Progress
 from frazil.runner.report import RunFailedError
 from frazil.spec.amount import counted, sized
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from frazil.errors import Failure
     from frazil.runner.report import MaintainReport, RunReport, TableReport
+    from frazil.serve.lag import CaptureLag
+    from frazil.sources.capture import Landed
     from frazil.spec import Namespaces, Pipeline
 
 
@@ -153,3 +155,66 @@ def _row(report: MaintainReport) -> list[str | int]:
         report.orphans_removed,
         f"{report.seconds:.1f}",
     ]
+
+
+_SHOWN = 5
+
+
+def show_notes(
+    passed: Mapping[str, Sequence[tuple[str, str]]], warnings: Mapping[str, Sequence[str]], left: Mapping[str, str]
+) -> None:
+    """Print notes, table by table, then the aggregates.
+
+    Args:
+        passed: table -> (path, reason) of files that do not belong to its source.
+        warnings: table -> sentences.
+        left: aggregate with its namespace -> why it is not refreshed.
+    """
+    for table in dict.fromkeys((*passed, *warnings)):
+        said = [passed_over(passed[table])] if passed.get(table) else []
+        for text in (*said, *warnings.get(table, ())):
+            out.print(f"{table}: {text}", style="yellow", markup=False)
+    for name, reason in left.items():
+        out.print(f"{name}: left as it is, because {reason}", style="yellow", markup=False)
+
+
+def show_failures(failures: Iterable[Failure]) -> None:
+    """Print every error of a run or a plan, with its code and its hint."""
+    for failure in failures:
+        err.print(f"{failure.name}: [{failure.code}] {failure.message}", style="red", markup=False)
+        if failure.hint:
+            err.print(f"  hint: {failure.hint}", markup=False)
+
+
+def passed_over(passed: Sequence[tuple[str, str]]) -> str:
+    """Return the files in a source's folder that do not belong to it, as text."""
+    shown = "; ".join(f"{path} ({why})" for path, why in passed[:_SHOWN])
+    more = f"; and {len(passed) - _SHOWN:,} more" if len(passed) > _SHOWN else ""
+    return f"{counted(len(passed), 'file')} passed over: {shown}{more}"
+
+
+def landed_line(landed: Landed) -> str:
+    """Return the result of one poll of a capture as text, with its lag behind the server."""
+    parts = [f"{counted(landed.records, 'change')} landed in {counted(landed.files, 'file')}"]
+    if landed.behind_bytes is not None:
+        parts.append(f"{landed.behind_bytes:,} bytes behind")
+    if landed.behind_seconds is not None:
+        parts.append(f"{landed.behind_seconds:.1f} s behind")
+    return ", ".join(parts)
+
+
+def is_behind(lag: CaptureLag) -> bool:
+    """Return whether changes at the server are not landed yet, or the capture has not begun."""
+    return not lag.begun or bool(lag.behind_bytes or lag.behind_seconds)
+
+
+def lag_line(lag: CaptureLag) -> str:
+    """Return the lag of the landing files behind a server as text."""
+    if not lag.begun:
+        return f"{lag.name}: not captured yet"
+    if not is_behind(lag):
+        return f"{lag.name}: everything is landed"
+    parts = [] if lag.behind_bytes is None else [f"{lag.behind_bytes:,} bytes"]
+    if lag.behind_seconds is not None:
+        parts.append(f"up to {lag.behind_seconds:.1f} s")
+    return f"{lag.name}: {', '.join(parts)} behind"

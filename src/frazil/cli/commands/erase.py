@@ -1,4 +1,4 @@
-"""``frazil erase``."""
+"""Command that removes personal data for good: ``erase``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``frazil init``."""
+"""Commands to start with: ``init``, ``validate`` and ``doctor``."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from warnings import catch_warnings, simplefilter
 import typer
 
 from frazil import api
-from frazil.cli.console import error_exit, out, print_json
+from frazil.cli.console import confirm, error_exit, out, print_json
 from frazil.cli.grid import grid
-from frazil.cli.options import AsJson, Verbose, local
+from frazil.cli.options import AsJson, Verbose, Where, Yes, local
+from frazil.errors import SetupError
 from frazil.spec.amount import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from frazil.api import NewProject, SampleFiles
+    from frazil.recover.setbacks import Setback
     from frazil.sources.dms.discover import Discovered
     from frazil.sources.postgres.database.discover import FoundTable
+
 
 _COLUMNS_SHOWN = 8
 _SERVERS = ("postgresql://", "postgres://", "${")
@@ -185,3 +188,90 @@ def _show_discovered(found: Sequence[Discovered]) -> None:
     for one in found:
         for doubt in one.doubts:
             out.print(f"{one.name}: {doubt}", style="yellow", markup=False)
+
+
+def validate(path: Where = Path(), *, as_json: AsJson = False, verbose: Verbose = False) -> None:
+    """Report every mistake in a declaration at once, without starting Java.
+
+    Example: frazil validate my_lake
+    """
+    with error_exit(as_json=as_json, verbose=verbose):
+        valid = api.validate(path)
+        pipeline = valid.pipeline
+        if as_json:
+            tables = [table.name for table in pipeline.tables]
+            print_json({"pipeline": pipeline.pipeline, "tables": tables, "problems": [], "warnings": [*valid.warnings]})
+            return
+        marts = sum(len(table.marts) for table in pipeline.tables)
+        out.print(
+            f"{pipeline.pipeline}: {counted(len(pipeline.tables), 'table')}, {counted(marts, 'mart')}, "
+            f"{counted(len(pipeline.gold), 'aggregate')}, no problems",
+            style="green",
+            markup=False,
+        )
+        for warning in valid.warnings:
+            out.print(warning, style="yellow", markup=False)
+
+
+_SIGNS = {True: "ok", False: "WRONG", None: "?"}
+
+
+def doctor(
+    path: Where = Path(),
+    *,
+    repair: Annotated[
+        bool,
+        typer.Option("--repair", help="Register each table in the catalog at its newest complete version."),
+    ] = False,
+    notify: Annotated[
+        bool, typer.Option("--notify", help="Send a test message to every receiver under notify.")
+    ] = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Check Java, jars, memory, disk, catalog and folders, with a fix for each problem.
+
+    Example: frazil doctor my_lake
+    """
+    with error_exit(as_json=as_json, verbose=verbose):
+        if repair:
+            _repair(path, yes=yes, as_json=as_json)
+        findings = api.doctor(path, notify=notify)
+        if as_json:
+            print_json([asdict(finding) for finding in findings])
+        else:
+            rows = [[_SIGNS[finding.ok], finding.what, finding.detail] for finding in findings]
+            grid(None, ["", "what", "found"], rows)
+            for finding in findings:
+                if finding.hint and not finding.ok:
+                    out.print(f"{finding.what}: {finding.hint}", style="yellow", markup=False)
+        if any(finding.ok is False for finding in findings):
+            raise typer.Exit(SetupError.exit_code)
+
+
+def _repair(path: Path, *, yes: bool, as_json: bool) -> None:
+    due = api.repair_plan(path)
+    back, ahead = [one for one in due if one.is_back], {one.full_name for one in due if one.is_ahead}
+    if not as_json:
+        for one in back:
+            out.print(f"{one.full_name}: {_target(one)}", markup=False)
+    if back and not yes:
+        what = "The next run ingests the later changes again from the source, which must still have them."
+        confirm(
+            api.load(path),
+            f"{what} Go back?",
+            f"nothing was changed; {counted(len(back), 'table')} would have gone back",
+        )
+    done = api.repair(path)
+    if not as_json:
+        for name in sorted({*done} - {one.full_name for one in back}):
+            times = ", with the present time for commits of a later one" if name in ahead else ""
+            out.print(f"registered {name}{times}", markup=False)
+        out.print("the catalog has all tables of the warehouse", style="green", markup=False)
+
+
+def _target(one: Setback) -> str:
+    if one.version is None:
+        return "no version is complete; its folder is moved aside, and the next run creates it again"
+    return f"back to version {one.version.number}, batch {one.batch}, the newest complete version"

@@ -1,26 +1,30 @@
-"""``frazil status``."""
+"""Commands that list what a lake holds: ``status``, ``ls``, ``lineage`` and ``runs``."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from rich.text import Text
+from rich.tree import Tree
 
 from frazil import api
 from frazil.cli.console import error_exit, out, print_json
 from frazil.cli.grid import grid
-from frazil.cli.lag import is_behind, lag_line
-from frazil.cli.notes import passed_over
-from frazil.cli.options import AsJson, Project, Select, Verbose
+from frazil.cli.options import AsJson, Project, Select, Verbose, Where
+from frazil.cli.reporting import is_behind, lag_line, passed_over
 from frazil.spec.amount import counted, sized
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from frazil.api import Status
+    from frazil.interop.lineage import Lineage
     from frazil.runner.past_runs import OpenRun, PastFailure
     from frazil.serve.lag import CaptureLag
+    from frazil.serve.overview import ListedTable
+    from frazil.serve.runs import PastRun, RunPart
     from frazil.serve.schema import SchemaChange, TableSchema
     from frazil.serve.status import MadeStatus, TableStatus
 
@@ -216,3 +220,180 @@ def _what(change: SchemaChange) -> str:
     parts += [f"- {name}" for name in change.removed]
     parts += [f"{name} {before} → {kind}" for name, before, kind in change.retyped]
     return ", ".join(parts) or counted(change.fields, "field")
+
+
+def ls(path: Where = Path(), *, as_json: AsJson = False, verbose: Verbose = False) -> None:
+    """List the tables of the lake with kind, rows and newest commit; asks no source.
+
+    Example: frazil ls my_lake
+    """
+    with error_exit(as_json=as_json, verbose=verbose):
+        found = api.ls(path)
+        if as_json:
+            from frazil.serve.query.plain import document  # noqa: PLC0415
+
+            print_json(document({"tables": found}))
+        else:
+            show_tables(found)
+
+
+def show_tables(found: Sequence[ListedTable]) -> None:
+    """Print a line for each table, and why tables cannot be read."""
+    names = ("table", "kind", "batch", "rows", "size", "committed")
+    rows = [(one.name, one.kind, one.batch, one.rows, sized(one.size_bytes), _committed(one)) for one in found]
+    grid(None, names, rows, right={"batch", "rows", "size"})
+    for one in found:
+        if one.trouble:
+            out.print(f"{one.name}: {one.trouble}", style="red", markup=False)
+
+
+def _committed(table: ListedTable) -> str:
+    return f"{table.committed_at:%Y-%m-%d %H:%M:%S}" if table.committed_at else "never"
+
+
+def lineage(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="A source table, mart or aggregate.")],
+    *,
+    path: Project = Path(),
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Show what a table is made of and what is made of it, and where its columns come from.
+
+    Example: frazil lineage gold.revenue --project my_lake
+    """
+    with error_exit(as_json=as_json, verbose=verbose):
+        found = api.lineage(path, table)
+        if as_json:
+            from frazil.serve.query.plain import document  # noqa: PLC0415
+
+            print_json(document(found))
+        else:
+            show_lineage(found)
+
+
+def show_lineage(found: Lineage) -> None:
+    """Print the tables as a tree from their sources, and the columns of the table that was asked for."""
+    shown: set[str] = set()
+    for node in found.nodes:
+        if not node.made_of:
+            tree = Tree(_label(found, node.name))
+            _grow(found, tree, node.name, shown)
+            out.print(tree)
+    [asked] = [node for node in found.nodes if node.name == found.table]
+    if asked.made_of and asked.columns:
+        rows = [
+            (column, ", ".join(f"{table}.{field}" for table, field in origins) or "no column")
+            for column, origins in asked.columns.items()
+        ]
+        grid(asked.name, ("column", "comes from"), rows)
+
+
+def _grow(found: Lineage, tree: Tree, name: str, shown: set[str]) -> None:
+    """Add what is made of a node; a node with several origins grows once."""
+    for reader in found.readers(name):
+        branch = tree.add(_label(found, reader))
+        if reader not in shown:
+            shown.add(reader)
+            _grow(found, branch, reader, shown)
+
+
+def _label(found: Lineage, name: str) -> Text:
+    return Text(name, style="bold" if name == found.table else "")
+
+
+_STYLES: Final = {"failed": "red", "killed": "yellow", "interrupted": "yellow", "running": "cyan"}
+
+
+def runs(
+    run: Annotated[
+        str | None,
+        typer.Argument(metavar="RUN", help="A run's id or the end of it, or latest: its commits and failures."),
+    ] = None,
+    *,
+    path: Project = Path(),
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Number of the newest runs.")] = 20,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Show past and running runs; with RUN, what one of them did.
+
+    A run without work leaves no record.
+
+    Example: frazil runs latest --project my_lake
+    """
+    with error_exit(as_json=as_json, verbose=verbose):
+        from frazil.serve.query.plain import document  # noqa: PLC0415
+
+        if run is not None:
+            one = api.past_run(path, run)
+            if as_json:
+                print_json(document(one))
+            else:
+                show_run(one)
+            return
+        found = api.runs(path, limit=limit)
+        if as_json:
+            print_json(document({"runs": found}))
+        else:
+            show_runs(found)
+
+
+def show_runs(found: Sequence[PastRun]) -> None:
+    """Print a line for each run, newest first."""
+    if not found:
+        out.print("no run left a record", markup=False)
+        return
+    names = ("began", "seconds", "state", "tables", "changes", "quarantined", "run")
+    rows = [
+        (
+            f"{one.began_at:%Y-%m-%d %H:%M:%S}" if one.began_at else "",
+            "" if one.seconds is None else f"{one.seconds:.1f}",
+            one.state,
+            _outcomes(one.parts),
+            sum(part.changes for part in one.parts),
+            sum(part.quarantined for part in one.parts),
+            one.run_id,
+        )
+        for one in found
+    ]
+    grid(None, names, rows, right=("seconds", "changes", "quarantined"))
+
+
+def _outcomes(parts: Sequence[RunPart]) -> str:
+    done, failed = (sum(part.outcome == outcome for part in parts) for outcome in ("done", "failed"))
+    said = [f"{done} done"] * bool(done) + [f"{failed} failed"] * bool(failed)
+    return ", ".join(said) or "nothing new" * bool(parts)
+
+
+def show_run(run: PastRun) -> None:
+    """Print one run: its tables, its commits by time, and its failures with the way out."""
+    ran = "" if run.seconds is None else f" after {run.seconds:.1f} s"
+    began = f", begun {run.began_at:%Y-%m-%d %H:%M:%S}" if run.began_at else ""
+    out.print(f"run {run.run_id}{began}: {run.state}{ran}", style=_STYLES.get(run.state, "green"), markup=False)
+    for part in run.parts:
+        counts = f"{counted(part.files, 'file')}, {counted(part.changes, 'change')}" if part.batch else ""
+        out.print(f"  {part.name}: {part.outcome}{', ' * bool(counts)}{counts}", markup=False)
+    if run.commits:
+        _show_commits(run)
+    for failure in run.failures:
+        out.print(f"{failure.name}: [{failure.code}] {failure.message}", style="red", markup=False)
+        if failure.hint:
+            out.print(f"  hint: {failure.hint}", markup=False)
+
+
+def _show_commits(run: PastRun) -> None:
+    counts = ("inserted", "updated", "deleted", "late")
+    rows = [
+        (
+            "" if run.began_at is None else f"{(one.committed_at - run.began_at).total_seconds():.1f}",
+            one.table,
+            one.rows,
+            *(one.notes.get(count, "") for count in counts),
+            one.notes.get("strategy", ""),
+            f"{one.snapshot_id}",
+        )
+        for one in run.commits
+    ]
+    names = ("after s", "table", "written", *counts, "strategy", "snapshot")
+    grid(None, names, rows, right={"after s", "written", *counts})

@@ -1,1 +1,0 @@
-"""Commands that maintain, mark, roll back and drop the tables of a lake."""

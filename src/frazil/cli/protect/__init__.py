@@ -1,1 +1,0 @@
-"""Commands that remove personal data for good."""

@@ -1,1 +1,0 @@
-"""Commands that prove the tables of a lake, and test rules on them."""

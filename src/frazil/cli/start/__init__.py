@@ -1,1 +1,0 @@
-"""Commands to start with: create and check declarations, and check the machine."""
