@@ -197,7 +197,7 @@ SPARK_REASONS: Final[Mapping[SparkReason, str]] = {
     "column": "a column has an expression or a type that Arrow does not have",
     "rule": "Arrow cannot check a rule of a column",
     "source": "the source's records have a form that only SQL reads",
-    "corrections": "records of the table were corrected",
+    "corrections": "a corrected record is in the batch",
     "files": "Arrow cannot read or write files of the table",
     "large": "the rows to look up are too many for the driver",
     "type": "Arrow compares a type of a column in another way",
