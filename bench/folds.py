@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from frazil.bronze import record as r
 from frazil.marts.arrow.fold import INCOMPLETE, event_times, grouped_keys, newest_arrow
 from frazil.marts.arrow.history import next_versions_arrow
-from frazil.marts.fold_spec import EVENT_TIME, FoldSpec
+from frazil.marts.layout import EVENT_TIME, FoldSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable

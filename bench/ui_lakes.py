@@ -22,7 +22,7 @@ import frazil
 from bench.cases import MILLION, Case
 from bench.data import BUILD, dataset
 from frazil.catalog.catalogs import catalog_reader
-from frazil.iceberg.damage import local_path
+from frazil.iceberg.metadata import local_path
 from frazil.spec.tables import lake_tables
 from frazil.testing.generate import COLUMNS
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FOLD_SPEC = {"columns_of", "same", "order"}
-"""What ``marts/fold_spec.py`` writes; it is held to the same rules itself."""
+"""What ``marts/layout.py`` writes; it is held to the same rules itself."""
 
 TRUSTED = {
     "runner/steps/marts.py": {*FOLD_SPEC, "replaced_sql"},
@@ -31,8 +31,7 @@ TRUSTED = {
     "marts/baseline.py": {*FOLD_SPEC, "shown", "kept", "one", "inner", "outer"},
     "marts/bitemporal.py": {*FOLD_SPEC, "keys", "is_same", "shown", "content", "by_version"},
     "marts/counts.py": {*FOLD_SPEC, "condition"},
-    "marts/current.py": {*FOLD_SPEC, "also", "time_of_delete", "told_time"},
-    "marts/fold.py": {*FOLD_SPEC, "aggregates", "filled", "kept"},
+    "marts/fold.py": {*FOLD_SPEC, "also", "time_of_delete", "told_time", "aggregates", "filled", "kept"},
     "marts/history.py": {*FOLD_SPEC, "time_of_delete", "told_time"},
     "marts/late.py": {*FOLD_SPEC, "also", "name", "columns"},
     "marts/table_rules.py": {*FOLD_SPEC, "names", "keys", "cast", "BROKEN", "FIRST", "_PLACE"},
@@ -91,7 +90,7 @@ TRUSTED = {
         "_is_contradicted",
         "hint",
     },
-    "runner/limits/second_loads.py": {*FOLD_SPEC, "columns_of", "is_snapshot", "same", "_differs"},
+    "runner/limits/full_loads.py": {*FOLD_SPEC, "columns_of", "is_snapshot", "same", "_differs"},
     "runner/key_changes/departures.py": {
         "of_void",
         *FOLD_SPEC,
@@ -128,7 +127,7 @@ SQL = re.compile(r"\b(SELECT|ALTER|DELETE|CREATE|CALL|INSERT|MERGE|DROP|UPDATE|E
 SQL_MODULES = {
     "runner/steps/alter.py",
     "runner/limits/batch_limits.py",
-    "runner/limits/second_loads.py",
+    "runner/limits/full_loads.py",
     "runner/key_changes/departures.py",
     "past.py",
     "erase/erase.py",
@@ -152,7 +151,6 @@ SQL_MODULES = {
     "marts/baseline.py",
     "marts/bitemporal.py",
     "marts/counts.py",
-    "marts/current.py",
     "marts/fold.py",
     "marts/history.py",
     "marts/late.py",
@@ -166,8 +164,8 @@ SQL_MODULES = {
     "sources/snapshot/capture.py",
 }
 """Modules that write SQL for Spark, and ``catalog/catalogs.py`` for a catalog's database."""
-DUCKDB_MODULES = {"duck/database.py", "audit/hashes.py"}
-"""Modules that write SQL for DuckDB, as those of ``serve`` do: ``duck/sql.py`` quotes its names and texts."""
+DUCKDB_MODULES = {"duck.py", "audit/hashes.py"}
+"""Modules that write SQL for DuckDB, as those of ``serve`` do: ``duck.py`` quotes its names and texts."""
 
 
 def sql_in(path: Path) -> list[ast.JoinedStr]:

@@ -15,7 +15,7 @@ from bench.engines.lakes import make, servers
 from bench.engines.page import keep, kept, write
 from bench.engines.trial import trial
 from frazil import api
-from frazil.interop.trino_server import VERSION
+from frazil.interop.trino import VERSION
 from frazil.spark.jars import SQLITE, iceberg_runtime
 from frazil.spark.java import find_java
 from frazil.spark.session import spark_session

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frazil.silver.contract import declared_mart, fingerprint
-from frazil.spec.sql.references import marts_of, upstream_gold
-from frazil.spec.sql.sql import MART, mart_references
+from frazil.spec.sql.sql import MART, mart_references, marts_of, upstream_gold
 
 if TYPE_CHECKING:
     from collections.abc import Callable

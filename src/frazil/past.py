@@ -14,7 +14,7 @@ from frazil.catalog.lock import TURN_SECONDS, waiting_lock
 from frazil.catalog.trouble import translated
 from frazil.errors import BusyError, ContractError, DeclarationError
 from frazil.failpoints import failpoint
-from frazil.iceberg.damage import local_path
+from frazil.iceberg.metadata import local_path
 from frazil.iceberg.snapshot import RUN_BRANCH
 from frazil.lake.commit import TableTransaction
 from frazil.lake.refs import create_tag, drop_tag, head, is_missing, show_snapshot, tag

@@ -18,7 +18,7 @@ import frazil
 from frazil import api
 from frazil.catalog.conf import catalog_conf
 from frazil.catalog.trouble import CatalogError
-from frazil.iceberg.damage import DamagedTableError, local_path
+from frazil.iceberg.metadata import DamagedTableError, local_path
 from frazil.runner.maintain import maintain
 from frazil.serve.key import explain_key
 from frazil.serve.query.query import query

@@ -15,7 +15,7 @@ from tests.hostile.situation import command
 
 from frazil import api
 from frazil.errors import Failure, SourceError, StorageError
-from frazil.interop.live.server import MetricsPortError, served
+from frazil.interop.live_server import MetricsPortError, served
 from frazil.interop.observe import ObserverError
 from frazil.runner.options import CaptureOptions, WatchOptions
 from frazil.runner.report import RunReport, TableReport
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from frazil.interop.live.progress import LoopProgress
+    from frazil.interop.live import LoopProgress
 
 
 class Client:

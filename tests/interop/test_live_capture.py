@@ -11,7 +11,7 @@ from tests.interop.test_live import Client
 from tests.sources.replay import declare
 
 from frazil import api
-from frazil.interop.live import server
+from frazil.interop import live_server
 from frazil.interop.notify import notify as telling
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ notify: [{webhook: "${env:HOOK}", lag_mb: 0.5, lag_seconds: 1000000, on: [lag, r
 
 def test_a_capture_shows_its_lag_and_sends_it(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEST_DB", database)
-    monkeypatch.setattr(server, "_LAG_SECONDS", 0.05)
+    monkeypatch.setattr(live_server, "_LAG_SECONDS", 0.05)
     monkeypatch.setattr(telling, "_LOOK_SECONDS", 0.0)
     with psycopg.connect(database, autocommit=True) as session, webhook() as hook:
         monkeypatch.setenv("HOOK", hook.address)

@@ -21,7 +21,7 @@ import frazil
 from frazil import api
 from frazil.errors import Failure, FrazilError, SetupError
 from frazil.interop.lineage import gold_lineage
-from frazil.interop.live.progress import LoopProgress
+from frazil.interop.live import LoopProgress
 from frazil.interop.metrics import CheckMetrics, LoopMetrics, registry_of
 from frazil.interop.observe import ObserverError, observed, observers
 from frazil.runner.report import RunReport, TableReport

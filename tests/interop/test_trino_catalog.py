@@ -10,8 +10,7 @@ import pytest
 from tests.hostile.situation import command
 
 from frazil import api
-from frazil.interop.trino_catalog import UnknownToTrinoError, catalog_text, trino_catalog
-from frazil.interop.trino_server import TrinoError
+from frazil.interop.trino import TrinoError, UnknownToTrinoError, catalog_text, trino_catalog
 from frazil.spec import Pipeline
 
 if TYPE_CHECKING:

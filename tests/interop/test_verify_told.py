@@ -10,8 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.interop.receivers import webhook
 
-from frazil.interop.live.progress import LoopProgress
-from frazil.interop.live.verifying import verifying
+from frazil.interop.live import LoopProgress, verifying
 from frazil.interop.metrics import metrics_text
 from frazil.interop.notify.notify import tell_verified
 from frazil.runner.options import WatchOptions

@@ -16,8 +16,7 @@ from tests.counting import Counts, Picture, counted
 from tests.marts.apply_cases import SETS, changes_of
 
 from frazil.lake.row_lookup import AT_FILE, AT_POS
-from frazil.marts.fold_spec import with_event_time
-from frazil.marts.layout import fold_spec, mart_columns
+from frazil.marts.layout import fold_spec, mart_columns, with_event_time
 from frazil.runner.apply.arrow import arrow_delta
 from frazil.runner.apply.mart_batch import BatchChanges, MartBatch, MartTarget, PositionDelta
 from frazil.runner.apply.spark import spark_delta

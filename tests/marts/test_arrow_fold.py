@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.marts.arrow.fold import newest_arrow
-from frazil.marts.fold_spec import FoldSpec
+from frazil.marts.layout import FoldSpec
 from frazil.steps import NeedsSpark
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.marts.arrow.history import next_versions_arrow
-from frazil.marts.fold_spec import FoldSpec
 from frazil.marts.history import next_versions
+from frazil.marts.layout import FoldSpec
 from frazil.runner.batch.driver_batch import spark_frame, spark_types
 from frazil.steps import NeedsSpark
 from frazil.testing import oracle

@@ -12,7 +12,7 @@ import pytest
 
 from frazil.marts.all_rows import all_rows
 from frazil.marts.baseline import baseline_rows
-from frazil.marts.fold_spec import EVENT_TIME, FoldSpec, with_event_time
+from frazil.marts.layout import EVENT_TIME, FoldSpec, with_event_time
 from frazil.silver.baseline import Baseline, Served
 from frazil.spec import Current, History
 

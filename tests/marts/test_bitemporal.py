@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from frazil.marts.bitemporal import known_open_versions, known_times, known_versions
-from frazil.marts.fold_spec import FoldSpec, with_event_time
 from frazil.marts.late import filter_keys
+from frazil.marts.layout import FoldSpec, with_event_time
 from frazil.testing import oracle
 from frazil.testing.oracle import Change
 

@@ -13,10 +13,9 @@ from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
 from frazil.marts import late
-from frazil.marts.current import hard_rows, soft_rows
-from frazil.marts.fold import fill, newest
-from frazil.marts.fold_spec import FoldSpec, with_event_time
+from frazil.marts.fold import fill, hard_rows, newest, soft_rows
 from frazil.marts.history import BASE, versions
+from frazil.marts.layout import FoldSpec, with_event_time
 from frazil.testing import draw, parse
 
 if TYPE_CHECKING:

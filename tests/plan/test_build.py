@@ -16,7 +16,7 @@ from frazil.plan.explain import as_values, explain
 from frazil.plan.layout import BRONZE, SILVER
 from frazil.plan.plan import Plan, input_bytes
 from frazil.plan.state import State, TableState, gold_state, table_state
-from frazil.runner.run_report import fill_report, report_of
+from frazil.runner.record import fill_report, report_of
 from frazil.silver.contract import LAWS, declared, declared_mart
 from frazil.sources.base import NewFile, SourceDelta
 from frazil.spec import Current, DmsFiles, Gold, History, Lake, Pipeline, Table

@@ -9,8 +9,8 @@ import pytest
 
 from frazil.plan.plan import warnings
 from frazil.plan.state import TableState
+from frazil.runner.record import warn_of_late
 from frazil.runner.report import MartReport, TableReport
-from frazil.runner.run_report import warn_of_late
 from frazil.silver.contract import settle
 from frazil.sources.base import NewFile, SourceDelta
 from frazil.spec import Column, DmsFiles, Table

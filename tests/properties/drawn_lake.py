@@ -14,8 +14,7 @@ from tests.properties.drawn_tables import DrawnTable
 from tests.properties.strategies import STRATEGIES, go_by, go_by_lot
 
 import frazil
-from frazil.duck.database import connect
-from frazil.duck.sql import scan
+from frazil.duck import connect, scan
 from frazil.failpoints import FAILPOINTS, FailpointReached
 from frazil.plan.policy import DEFAULT_POLICY
 from frazil.runner.options import RunOptions

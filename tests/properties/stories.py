@@ -18,8 +18,7 @@ from tests.properties.story_source import BEGIN, SPOILED, write
 from tests.properties.strategies import STRATEGIES, go_by, go_by_lot
 
 import frazil
-from frazil.duck.database import connect
-from frazil.duck.sql import scan
+from frazil.duck import connect, scan
 from frazil.failpoints import FAILPOINTS, FailpointReached
 from frazil.past import correct
 from frazil.plan.policy import DEFAULT_POLICY

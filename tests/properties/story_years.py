@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from tests.properties.stories import Stories, plain, shown
 
 from frazil import api
-from frazil.duck.database import connect
+from frazil.duck import connect
 from frazil.erase.report import OccurrencesLeftError
 from frazil.failpoints import FAILPOINTS
 from frazil.iceberg.metadata import metadata_of

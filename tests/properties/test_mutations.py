@@ -13,11 +13,9 @@ from tests.properties.world import World
 
 from frazil.bronze import record as r
 from frazil.lake import merge_files
-from frazil.marts import fold, fold_spec, history, late
-from frazil.marts.arrow import fold as arrow_fill
+from frazil.marts import fold, history, late, layout
 from frazil.marts.arrow import fold as arrow_fold
 from frazil.marts.arrow import history as arrow_history
-from frazil.marts.arrow import late as arrow_late
 from frazil.runner import planner
 from frazil.runner.apply import arrow, arrow_verdicts
 from frazil.runner.batch import batch_stats, driver_batch
@@ -34,14 +32,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from tests.properties.world_declared import Mart
 
-    from frazil.marts.fold_spec import FoldSpec
+    from frazil.marts.layout import FoldSpec
     from frazil.runner.table_run import TableRun
     from frazil.silver.contract import Contract
 
 
 def order_without_sequence(patch: pytest.MonkeyPatch) -> None:
     """ORDER broken: the place in the source alone decides."""
-    right = fold_spec.order
+    right = layout.order
     for room in (fold, history):
         patch.setattr(room, "order", lambda parts: right(replace(parts, sequence_by=())))
 
@@ -85,7 +83,7 @@ def arrow_folds_to_the_oldest(patch: pytest.MonkeyPatch) -> None:
 
 def arrow_takes_all_as_complete(patch: pytest.MonkeyPatch) -> None:
     """MISSING-IS-NOT-NULL broken where the driver folds."""
-    patch.setattr(arrow_fill, "lacking_columns", lambda *_: [])
+    patch.setattr(arrow_fold, "lacking_columns", lambda *_: [])
     patch.setattr(arrow, "lacking_columns", lambda *_: [])
 
 
@@ -96,7 +94,7 @@ def arrow_takes_nothing_as_late(patch: pytest.MonkeyPatch) -> None:
 
 def arrow_forgets_tombstones(patch: pytest.MonkeyPatch) -> None:
     """NO-RESURRECTION broken where the driver looks for deletes."""
-    right = arrow_late.tombstones_arrow
+    right = arrow_fold.tombstones_arrow
     patch.setattr(arrow_verdicts, "tombstones_arrow", lambda deletes, spec: right(deletes.slice(0, 0), spec))
 
 

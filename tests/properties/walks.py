@@ -18,11 +18,10 @@ from tests.properties.drawn_declarations import Declaration, changed, first
 
 import frazil
 from frazil.catalog.catalogs import NoLakeError
-from frazil.duck.database import connect
-from frazil.duck.sql import scan
+from frazil.duck import connect, scan
 from frazil.errors import DeclarationProblems, FrazilError
 from frazil.failpoints import FAILPOINTS, FailpointReached
-from frazil.iceberg.damage import local_path
+from frazil.iceberg.metadata import local_path
 from frazil.plan.policy import DEFAULT_POLICY, Policy
 from frazil.runner.options import RunOptions
 from frazil.runner.report import RunFailedError

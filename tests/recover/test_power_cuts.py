@@ -18,7 +18,7 @@ from frazil import api
 from frazil.catalog.warehouse import newest_version
 from frazil.cli.console import NotConfirmedError
 from frazil.failpoints import FailpointReached
-from frazil.iceberg.damage import DamagedTableError, local_path
+from frazil.iceberg.metadata import DamagedTableError, local_path
 from frazil.lake.tables import alter
 from frazil.recover.catalog import repair_catalog
 from frazil.recover.doctor import diagnose

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import pyarrow as pa
 import pytest
 
-from frazil.duck import database as duck
-from frazil.iceberg.damage import DamagedTableError
+from frazil import duck
+from frazil.iceberg.metadata import DamagedTableError
 from frazil.runner.apply.left_rows import LeftInMemory
 from frazil.runner.limits import driver_rules
 from frazil.runner.limits.driver_rules import counts_on_driver

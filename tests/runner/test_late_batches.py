@@ -10,7 +10,7 @@ from tests.shop import LONG, Shop, declared
 
 import frazil
 from frazil.marts import late
-from frazil.marts.arrow import late as arrow_late
+from frazil.marts.arrow import fold as arrow_fold
 from frazil.runner.apply import arrow_verdicts
 from frazil.runner.options import RunOptions
 
@@ -249,7 +249,7 @@ def test_keys_that_begin_after_what_they_have_are_not_compared_change_by_change(
         return judged
 
     monkeypatch.setattr(late, "with_prior_order", counted(late.with_prior_order))
-    monkeypatch.setattr(arrow_verdicts, "verdicts_arrow", counted(arrow_late.verdicts_arrow))
+    monkeypatch.setattr(arrow_verdicts, "verdicts_arrow", counted(arrow_fold.verdicts_arrow))
     shop.land("LOAD001.csv", *(f"I,{number},2026-01-01 00:00:00,a" for number in range(100)))
     shop.run()
     shop.land("20260102-000000.csv", "U,1,2026-01-02 12:00:00,b", "D,2,2026-01-02 12:00:00,")

@@ -12,7 +12,7 @@ import frazil
 from frazil import api
 from frazil.plan.policy import Policy
 from frazil.runner.limits.batch_limits import TooManyBadRowsError
-from frazil.runner.limits.load_keys import RepeatedKeyError
+from frazil.runner.limits.full_loads import RepeatedKeyError
 from frazil.runner.options import RunOptions
 from frazil.sources.dms.layout import OtherFieldsError
 from frazil.spark.session import spark_session

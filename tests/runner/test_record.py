@@ -19,8 +19,7 @@ from frazil.errors import FrazilError, SourceError, StorageError
 from frazil.plan.plan import Plan
 from frazil.plan.state import State, TableState
 from frazil.runner.past_runs import standing
-from frazil.runner.record import Record, record_idle, run_id
-from frazil.runner.run_report import fill_report, report_of
+from frazil.runner.record import Record, fill_report, record_idle, report_of, run_id
 from frazil.serve.check.compare import not_compared
 from frazil.spec import DmsFiles, Gold, Lake, Pipeline, Table
 from frazil.spec.sql.select import Selection, selected

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 import frazil
-from frazil.iceberg.damage import local_path
+from frazil.iceberg.metadata import local_path
 from frazil.serve.check.check import Finding, check
 from frazil.serve.tables import tables
 

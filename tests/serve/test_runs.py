@@ -17,8 +17,7 @@ from frazil.catalog.lock import lock
 from frazil.errors import SourceError
 from frazil.plan.plan import Plan
 from frazil.plan.state import State
-from frazil.runner.record import Record, run_id
-from frazil.runner.run_report import fill_report, report_of
+from frazil.runner.record import Record, fill_report, report_of, run_id
 from frazil.serve.query.plain import document
 from frazil.serve.runs import RunCommit, UnknownRunError
 from frazil.spec import DmsFiles, Gold, Lake, Pipeline, Table

@@ -12,8 +12,7 @@ import pytest
 
 from frazil.catalog.catalogs import CatalogClientError, NoLakeError
 from frazil.catalog.trouble import CatalogError
-from frazil.iceberg.damage import DamagedTableError
-from frazil.iceberg.metadata import NotOnThisMachineError
+from frazil.iceberg.metadata import DamagedTableError, NotOnThisMachineError
 from frazil.iceberg.snapshot import TableSnapshot
 from frazil.serve.tables import read_snapshot, tables
 from frazil.spec import DmsFiles, JdbcCatalog, Lake, Pipeline, ServiceCatalog, Table

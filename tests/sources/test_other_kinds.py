@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from frazil.sources.kinds import add_source
-from frazil.spec.load.other_kinds import KindError
+from frazil.spec.load.parse import KindError
 from frazil.spec.model.kinds import DmsFiles
 
 DECLARATION = """\

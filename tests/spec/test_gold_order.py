@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from frazil.spec import DmsFiles, Gold, Lake, Pipeline, Table
-from frazil.spec.sql.references import circle, gold_in_order, marts_of, upstream_gold
-from frazil.spec.sql.sql import grouped, incremental_problems
+from frazil.spec.sql.sql import circle, gold_in_order, grouped, incremental_problems, marts_of, upstream_gold
 
 ORDERS = Table(name="orders", source=DmsFiles(path=("orders",)), keys=("id",))
 ITEMS = Table(name="items", source=DmsFiles(path=("items",)), keys=("id",))

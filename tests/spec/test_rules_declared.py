@@ -13,7 +13,7 @@ from frazil.errors import DeclarationProblems
 from frazil.silver.contract import declared
 from frazil.spec import Column, Current, DmsFiles, Lake, Pipeline, References, Rule, Table
 from frazil.spec.check.rules import is_value
-from frazil.spec.sql.references import referenced_first
+from frazil.spec.sql.sql import referenced_first
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.catalog.conf import SECRET_SETTINGS, VendedAddress, iceberg_properties, lake_address, vended_login
-from frazil.duck.database import StoreUnknownToDuckDBError, duckdb_secret
+from frazil.duck import StoreUnknownToDuckDBError, duckdb_secret
 from frazil.spec import DmsFiles, JdbcCatalog, Lake, Pipeline, ServiceCatalog, Table
 from frazil.spec.model.stores import Store, StoreAccess
 from frazil.storage.object_store import StoreAddress, _part, _pattern

@@ -10,7 +10,7 @@ import pytest
 from frazil.serve.key import KeyChange, KeyRecord, KeyStory
 from frazil.serve.late import LateCell
 from frazil.serve.quarantine import QuarantinedRecord
-from frazil.ui.draw.heat import draw_heat
+from frazil.ui.draw.charts import draw_heat
 from frazil.ui.draw.scale import Scale
 from frazil.ui.draw.square import draw_square
 from frazil.ui.draw.timeline import MOST_DRAWN, Timeline, draw_timeline

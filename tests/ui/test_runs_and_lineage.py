@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from frazil import api
 from frazil.ui.app import Project, create_app
-from frazil.ui.draw.layers import layered
+from frazil.ui.draw.charts import layered
 from frazil.ui.draw.scale import WIDTH, time_axis
 from frazil.ui.guard import Access, local_hosts
 

@@ -11,13 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil.api.approving import approved_plan, save_plan
 from frazil.api.connection import Connection, TableRows, connect
-from frazil.api.correcting import (
-    judge_corrections,
-    quarantine,
-    quarantine_to,
-    quarantined_line,
-    read_corrections,
-)
 from frazil.api.declaring import (
     SMALL_SAMPLE,
     NewProject,
@@ -28,6 +21,7 @@ from frazil.api.declaring import (
     generate,
     init,
     load,
+    needs_spark,
     repair,
     repair_plan,
     selection,
@@ -35,8 +29,21 @@ from frazil.api.declaring import (
     validate,
 )
 from frazil.api.erasing import erase, erase_keys, erase_preview, treat, treat_preview, unblock
-from frazil.api.looking import batches, late_changes, lineage, ls, overview, past_run, rows, runs
-from frazil.api.needs import needs_spark
+from frazil.api.looking import (
+    batches,
+    judge_corrections,
+    late_changes,
+    lineage,
+    ls,
+    overview,
+    past_run,
+    quarantine,
+    quarantine_to,
+    quarantined_line,
+    read_corrections,
+    rows,
+    runs,
+)
 from frazil.api.reading import (
     Status,
     check,
@@ -68,7 +75,7 @@ if TYPE_CHECKING:
     from frazil.erase.report import EraseReport, TreatReport
     from frazil.interop.lineage import Lineage
     from frazil.interop.spark_conf import SparkConf
-    from frazil.interop.trino_server import Trino
+    from frazil.interop.trino import Trino
     from frazil.plan.plan import Plan
     from frazil.recover.doctor import Diagnosis
     from frazil.recover.setbacks import Setback
@@ -235,7 +242,7 @@ _RETURNED: Final = {
     "TableBatch": "frazil.serve.overview",
     "TableSchema": "frazil.serve.schema",
     "TreatReport": "frazil.erase.report",
-    "Trino": "frazil.interop.trino_server",
+    "Trino": "frazil.interop.trino",
 }
 """Types that functions return, with their modules, which take time to import."""
 

@@ -27,7 +27,7 @@ def save_plan(plan: Plan, path: Path, *, select: Words = ()) -> None:
     Raises:
         UnwritableFileError: the file cannot be written.
     """
-    from frazil.plan.approved import approved_values
+    from frazil.plan.plan import approved_values
     from frazil.spec.load.project import created
     from frazil.spec.sql.select import words
 
@@ -48,7 +48,7 @@ def approved_plan(declaration: Declaration, path: Path) -> Plan:
         ChangedPlanError: the plan is another one now.
         DeclarationError: the file has no saved plan, or the declaration is wrong.
     """
-    from frazil.plan.approved import read_approved, verify_approved
+    from frazil.plan.plan import read_approved, verify_approved
 
     approved = read_approved(path)
     found = make_plan(load(declaration), select=approved.select, rebuild=approved.rebuild)

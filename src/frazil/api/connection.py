@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from frazil.api.declaring import load
+from frazil.api.declaring import load, needs_spark
 from frazil.api.looking import lineage, past_run, runs
-from frazil.api.needs import needs_spark
 from frazil.api.reading import key, query, status
 from frazil.api.running import session
 
@@ -125,7 +124,7 @@ class TableRows:
 
     def df(self) -> pd.DataFrame:
         """Return the rows as a pandas frame with Arrow's types: integers with NULL and decimals stay exact."""
-        from frazil.serve.query.arrow import pandas_of
+        from frazil.serve.query.query import pandas_of
 
         return pandas_of(self.to_arrow())
 
@@ -135,6 +134,6 @@ class TableRows:
         Raises:
             SetupError: Polars is not installed.
         """
-        from frazil.serve.query.arrow import polars_of
+        from frazil.serve.query.query import polars_of
 
         return polars_of(self.to_arrow())

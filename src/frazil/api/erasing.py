@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from frazil.api.declaring import load
-from frazil.api.needs import needs_spark
+from frazil.api.declaring import load, needs_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from frazil.api.declaring import Declaration
     from frazil.catalog.lock import Holder
     from frazil.interop.spark_conf import Platform, SparkConf
-    from frazil.interop.trino_server import Trino
+    from frazil.interop.trino import Trino
     from frazil.runner.past_runs import OpenRun
     from frazil.serve.check.check import CheckListener
     from frazil.serve.check.finding import Finding
@@ -360,14 +360,14 @@ def spark_conf(declaration: Declaration, platform: Platform, *, spark: str | Non
 def serve(
     declaration: Declaration, *, port: int = 0, tell: Callable[[str], object] = lambda _: None
 ) -> AbstractContextManager[Trino]:
-    """Run Trino on the lake within a ``with`` block, see :func:`frazil.interop.trino_server.trino`.
+    """Run Trino on the lake within a ``with`` block, see :func:`frazil.interop.trino.trino`.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
         port: port to listen on; 0 for a free one.
         tell: receives progress text.
     """
-    from frazil.interop.trino_server import trino as start
+    from frazil.interop.trino import trino as start
 
     return start(load(declaration), port=port, tell=tell)
 
@@ -378,8 +378,8 @@ def trino_catalog(declaration: Declaration) -> tuple[dict[str, str], str]:
     Raises:
         UnknownToTrinoError: Trino does not support the pipeline's catalog.
     """
-    from frazil.interop.trino_catalog import catalog_text
-    from frazil.interop.trino_catalog import trino_catalog as settings_of
+    from frazil.interop.trino import catalog_text
+    from frazil.interop.trino import trino_catalog as settings_of
 
     pipeline = load(declaration)
     settings = settings_of(pipeline)

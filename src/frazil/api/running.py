@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from frazil.api.declaring import load, selection
-from frazil.api.needs import needs_spark
+from frazil.api.declaring import load, needs_spark, selection
 from frazil.catalog.lock import TURN_SECONDS
 from frazil.runner.options import CaptureOptions, RunOptions, WatchOptions
 
@@ -286,7 +285,7 @@ def capture(
         DeclarationError: the declaration is wrong, or no selected table is captured from a server.
         FrazilError: no capture can continue, and a retry would not help.
     """
-    from frazil.interop.live.server import served
+    from frazil.interop.live_server import served
     from frazil.interop.notify.notify import notified_capture, notified_following
     from frazil.runner.capture import capture as follow
     from frazil.spec.check.check import check_declaration
@@ -359,8 +358,8 @@ def watch(
     Raises:
         FrazilError: a run cannot begin, and a retry would not help.
     """
-    from frazil.interop.live.server import served
-    from frazil.interop.live.verifying import verifying
+    from frazil.interop.live import verifying
+    from frazil.interop.live_server import served
     from frazil.interop.notify.notify import notified_following, notified_watch
     from frazil.interop.observe import observed_watch
     from frazil.runner.watch import watch as follow

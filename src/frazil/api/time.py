@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from frazil.api.declaring import load
-from frazil.api.needs import needs_spark
+from frazil.api.declaring import load, needs_spark
 from frazil.catalog.lock import TURN_SECONDS
 
 if TYPE_CHECKING:

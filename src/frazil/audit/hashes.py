@@ -20,11 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.bronze import record as r
-from frazil.duck.database import cursor
-from frazil.duck.sql import identifier, scan
+from frazil.duck import cursor, identifier, scan
 from frazil.host import usable_cores
-from frazil.iceberg.damage import local_path
-from frazil.iceberg.metadata import live_files, manifests, metadata_of, same_store, unreadable
+from frazil.iceberg.metadata import live_files, local_path, manifests, metadata_of, same_store, unreadable
 from frazil.iceberg.snapshot import (
     ancestors,
     batch_at,

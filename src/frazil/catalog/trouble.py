@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import BusyError, FrazilError, SessionError, SetupError, SparkMissingError, StorageError
 from frazil.host import has_ended
-from frazil.iceberg.damage import DamagedTableError, damaged
+from frazil.iceberg.metadata import DamagedTableError, damaged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

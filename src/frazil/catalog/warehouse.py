@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from frazil.catalog.catalogs import EmbeddedReader, NoLakeError
 from frazil.catalog.trouble import CatalogError
 from frazil.errors import HistoryChangedError
-from frazil.iceberg.damage import DamagedTableError, local_path
 from frazil.iceberg.files import damage_of
-from frazil.iceberg.metadata import read_metadata
+from frazil.iceberg.metadata import DamagedTableError, local_path, read_metadata
 from frazil.iceberg.snapshot import metadata_snapshot
 from frazil.spec import EmbeddedCatalog
 from frazil.spec.location import embedded_catalog, warehouse

@@ -35,7 +35,7 @@ from frazil.silver.old_keys import key_text
 from frazil.spark.gateway import hold
 from frazil.spec.pii import stored_keys
 from frazil.spec.sql.names import literal, quote
-from frazil.spec.sql.references import gold_in_order, marts_of
+from frazil.spec.sql.sql import gold_in_order, marts_of
 from frazil.spec.tables import ERASE_UNFINISHED, ERASED, erased_table, gold_table, source_tables
 from frazil.steps import RefreshGold
 

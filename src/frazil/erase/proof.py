@@ -21,7 +21,7 @@ from frazil.bronze import record as r
 from frazil.catalog.conf import lake_address
 from frazil.erase.report import EraseProof
 from frazil.erase.subjects import PARTS
-from frazil.iceberg.damage import local_path
+from frazil.iceberg.metadata import local_path
 from frazil.lake.refs import refs_of, snapshots_of
 from frazil.silver.old_keys import key_text
 from frazil.spark.gateway import hold, java_table

@@ -16,8 +16,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import StorageError
-from frazil.iceberg.damage import DamagedTableError, local_path
-from frazil.iceberg.metadata import live_files, manifests, read_file
+from frazil.iceberg.metadata import DamagedTableError, live_files, local_path, manifests, read_file
 from frazil.iceberg.snapshot import RUN_BRANCH, ancestors, known_snapshots, metadata_snapshot
 from frazil.storage.object_store import StoreAddress
 

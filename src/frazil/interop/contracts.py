@@ -11,7 +11,7 @@ from frazil.serve.tables import tables
 from frazil.silver.contract import settle
 from frazil.silver.rules import row_rules
 from frazil.spec.contract import added_columns
-from frazil.spec.sql.references import mart_named, referenced_fields
+from frazil.spec.sql.sql import mart_named, referenced_fields
 from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil.serve.check.table_rules import OF_VERSIONS
 from frazil.spec import CATALOG
-from frazil.spec.model.rule import TABLE_RULES
+from frazil.spec.model.column import TABLE_RULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

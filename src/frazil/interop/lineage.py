@@ -13,9 +13,8 @@ from frazil.serve.tables import tables
 from frazil.silver.contract import settle
 from frazil.spec.contract import added_columns
 from frazil.spec.sql.names import quote
-from frazil.spec.sql.references import gold_in_order
 from frazil.spec.sql.select import UnknownSelectionError, selected
-from frazil.spec.sql.sql import mart_references
+from frazil.spec.sql.sql import gold_in_order, mart_references
 from frazil.spec.tables import gold_table, source_tables
 
 if TYPE_CHECKING:

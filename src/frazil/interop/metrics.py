@@ -15,7 +15,7 @@ from frazil.serve.checks import LAWS, SOURCE, last_checks
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from frazil.interop.live.progress import LoopProgress, Seen
+    from frazil.interop.live import LoopProgress, Seen
     from frazil.runner.report import GoldReport, RunReport, TableReport
     from frazil.serve.checks import LastChecks
     from frazil.spec import Pipeline

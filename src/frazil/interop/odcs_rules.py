@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from frazil.spec.model.rule import TABLE_RULES, Age, Rule
+from frazil.spec.model.column import TABLE_RULES, Age, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

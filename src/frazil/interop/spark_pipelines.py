@@ -9,7 +9,7 @@ from frazil.gold import render
 from frazil.interop.contracts import mart_contracts
 from frazil.spec import CATALOG
 from frazil.spec.sql.names import backslashes, literal, quote
-from frazil.spec.sql.references import gold_in_order
+from frazil.spec.sql.sql import gold_in_order
 from frazil.spec.tables import gold_table, source_tables
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil.catalog.trouble import faults
 from frazil.errors import BusyError
-from frazil.iceberg.damage import local_path
 from frazil.iceberg.files import torn_snapshots
-from frazil.iceberg.metadata import read_metadata
+from frazil.iceberg.metadata import local_path, read_metadata
 from frazil.iceberg.snapshot import (
     RUN_BRANCH,
     TableSnapshot,

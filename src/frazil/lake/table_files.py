@@ -14,9 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from frazil.host import usable_cores
-from frazil.iceberg.damage import local_path
 from frazil.iceberg.files import SMALL_BYTES, read_kept
-from frazil.iceberg.metadata import live_files, manifests
+from frazil.iceberg.metadata import live_files, local_path, manifests
 from frazil.lake.file_writer import FIELD_ID, FILE_PATH, POS, arrow_type, nested_type
 from frazil.spark.gateway import java_class, java_table, schema_fields
 from frazil.steps import NeedsSpark

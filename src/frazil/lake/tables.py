@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from frazil.catalog.trouble import CatalogError, translate_error
-from frazil.iceberg.damage import DamagedTableError
 from frazil.iceberg.files import make_table_durable
+from frazil.iceberg.metadata import DamagedTableError
 from frazil.iceberg.snapshot import BOOKMARK, RUN_ID, TableSnapshot, bookmark_text, spark_columns, verify_clock
 from frazil.lake.commit import came_second, refused_as_second
 from frazil.lake.refs import head, is_missing

@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frazil.marts.bitemporal import known_open_versions, known_versions
-from frazil.marts.current import hard_rows, soft_rows
-from frazil.marts.fold import alone, fill, newest
-from frazil.marts.fold_spec import columns_of
+from frazil.marts.fold import alone, fill, hard_rows, newest, soft_rows
 from frazil.marts.history import BASE, open_versions, versions
 from frazil.marts.late import incomplete_sql
+from frazil.marts.layout import columns_of
 from frazil.marts.query import query_frames
 from frazil.spec import Current, History
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from frazil.marts.fold_spec import FoldSpec
+    from frazil.marts.layout import FoldSpec
 
 
 def all_rows(mart: Current | History, changes: DataFrame, spec: FoldSpec, times: DataFrame | None = None) -> DataFrame:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
 from frazil.marts.fold import fill
-from frazil.marts.fold_spec import EVENT_TIME, IS_UPSERT, columns_of, order
-from frazil.marts.layout import fold_spec
+from frazil.marts.layout import EVENT_TIME, IS_UPSERT, columns_of, fold_spec, order
 from frazil.marts.query import query_frames
 from frazil.silver.baseline import Served
 from frazil.spec import Current, History
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from frazil.marts.fold_spec import FoldSpec
+    from frazil.marts.layout import FoldSpec
     from frazil.silver.baseline import Baseline
     from frazil.silver.contract import Contract
 

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from frazil.bronze import record as r
 from frazil.marts.fold import fill
-from frazil.marts.fold_spec import EVENT_TIME, IS_UPSERT, columns_of, same
 from frazil.marts.history import BASE, versions
+from frazil.marts.layout import EVENT_TIME, IS_UPSERT, columns_of, same
 from frazil.marts.query import query_frames
 from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from frazil.marts.fold_spec import FoldSpec
+    from frazil.marts.layout import FoldSpec
 
 AS_OF: Final = "_cdc_as_of"
 """The last batch of a belief."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
-from frazil.marts.fold_spec import EVENT_TIME, IS_UPSERT, columns_of, order, same
+from frazil.marts.layout import EVENT_TIME, IS_UPSERT, columns_of, order, same
 from frazil.marts.query import query_frames
 from frazil.spec.sql.names import quote
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from frazil.marts.fold_spec import FoldSpec
+    from frazil.marts.layout import FoldSpec
 
 STAND: Final = "_cdc_stand"
 """Hash of the order of a row's newest change: sequence, position and row."""

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from frazil.bronze import record as r
 from frazil.marts.fold import fill
-from frazil.marts.fold_spec import EVENT_TIME, IS_UPSERT, columns_of, order, time_of_delete, told_time
+from frazil.marts.layout import EVENT_TIME, IS_UPSERT, columns_of, order, time_of_delete, told_time
 from frazil.marts.query import query_frames
 from frazil.spec.sql.names import literal, quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from frazil.marts.fold_spec import FoldSpec
+    from frazil.marts.layout import FoldSpec
 
 BASE: Final = "_cdc_base"
 """True for a row that represents a version in the table, with its last known values."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
-from frazil.marts.fold_spec import EVENT_TIME, IS_UPSERT, columns_of, same
+from frazil.marts.layout import EVENT_TIME, IS_UPSERT, columns_of, same
 from frazil.marts.query import query_frames
 from frazil.spec import Current, History
 from frazil.spec.sql.names import quote
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from frazil.marts.fold_spec import FoldSpec
+    from frazil.marts.layout import FoldSpec
 
 HELD: Final = "_cdc_held"
 HELD_TIME: Final = "_cdc_held_time"

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
-from frazil.marts.fold_spec import columns_of, same
 from frazil.marts.late import filter_keys
+from frazil.marts.layout import columns_of, same
 from frazil.marts.query import query_frames
 from frazil.spec.sql.names import quote
 

@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from frazil.plan.layout import BRONZE, LAYERS, QUARANTINE, SILVER
-from frazil.spec.sql.references import gold_in_order, upstream_gold
-from frazil.spec.sql.sql import mart_references
+from frazil.spec.sql.sql import gold_in_order, mart_references, upstream_gold
 from frazil.steps import (
     AddColumn,
     AlterTable,

@@ -27,12 +27,11 @@ from frazil.catalog.conf import PREFIX, catalog_conf, lake_access, lake_address
 from frazil.catalog.store_check import look_at_store
 from frazil.catalog.trouble import CatalogError, as_frazil_error
 from frazil.catalog.warehouse import read_version, verify_catalog
-from frazil.duck.database import taken_files
+from frazil.duck import taken_files
 from frazil.errors import FrazilError, SparkMissingError
 from frazil.host import cache_folder, default_heap_mib, free_memory_bytes, total_memory_bytes, usable_cores
-from frazil.iceberg.damage import DamagedTableError, local_path
 from frazil.iceberg.files import damage_of
-from frazil.iceberg.metadata import read_metadata
+from frazil.iceberg.metadata import DamagedTableError, local_path, read_metadata
 from frazil.iceberg.snapshot import time_ahead
 from frazil.sources.capture import Answers
 from frazil.sources.kinds import captures_of, landing_problem, source_of

@@ -10,8 +10,8 @@ from frazil.catalog.catalogs import NoLakeError, catalog_reader
 from frazil.catalog.trouble import CatalogError
 from frazil.catalog.warehouse import is_torn, newest_version, read_version, table_folders, whole_version
 from frazil.errors import DeclarationError
-from frazil.iceberg.damage import DamagedTableError, local_path
 from frazil.iceberg.files import damage_of
+from frazil.iceberg.metadata import DamagedTableError, local_path
 from frazil.iceberg.snapshot import time_ahead
 from frazil.silver.baseline import BASELINE, baseline_of
 from frazil.spec import EmbeddedCatalog

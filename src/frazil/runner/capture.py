@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from frazil.catalog.catalogs import CatalogClientError
 from frazil.catalog.trouble import as_frazil_error
-from frazil.duck.database import taken_files
+from frazil.duck import taken_files
 from frazil.errors import DeclarationError, FrazilError, worst_exit
 from frazil.runner.options import CaptureOptions
 from frazil.sources.capture import BeginsOnce, Landed, reload_capture

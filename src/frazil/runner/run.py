@@ -15,17 +15,16 @@ from frazil.runner.capture import capture_once
 from frazil.runner.maintain import maintain_due
 from frazil.runner.options import RunOptions
 from frazil.runner.planner import OutdatedPlanError, Planner
-from frazil.runner.record import Record, run_id
+from frazil.runner.record import Record, fill_report, leave_gold, report_of, run_id
 from frazil.runner.report import RunFailedError, TableReport
-from frazil.runner.run_report import fill_report, leave_gold, report_of
 from frazil.runner.sessions import in_reference_order, interruptibly, working_sessions
 from frazil.runner.steps.gold import refresh
 from frazil.runner.table_run import TableRun
 from frazil.runner.table_steps import do_table
 from frazil.spark.session import adopt, refuse_connect, spark_session
 from frazil.spec.check.check import check_declaration
-from frazil.spec.sql.references import referenced_first
 from frazil.spec.sql.select import selected
+from frazil.spec.sql.sql import referenced_first
 from frazil.steps import RefreshGold
 
 if TYPE_CHECKING:

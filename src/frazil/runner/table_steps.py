@@ -16,7 +16,7 @@ from frazil.errors import DeclarationError, Failure
 from frazil.plan.plan import input_bytes
 from frazil.runner.compact import compact_appended
 from frazil.runner.limits.rules import TableRules
-from frazil.runner.run_report import count_untimed, warn_of_late
+from frazil.runner.record import count_untimed, warn_of_late
 from frazil.runner.steps.alter import alter_table
 from frazil.runner.steps.baseline import fold_changes
 from frazil.runner.steps.ingest import ingest

@@ -13,8 +13,7 @@ from frazil.bronze import record as r
 from frazil.bronze.pii import treatment_of
 from frazil.bronze.read import Batch, Correction, corrected_rows
 from frazil.catalog.trouble import translated
-from frazil.duck.database import connect
-from frazil.duck.sql import duck_literal, identifier
+from frazil.duck import connect, duck_literal, identifier
 from frazil.errors import ContractError
 from frazil.serve.layers import layers
 from frazil.serve.tables import tables, verify_manifests

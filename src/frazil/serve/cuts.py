@@ -8,8 +8,7 @@ from datetime import datetime  # noqa: TC003 - a field's type
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from frazil.duck.database import connect
-from frazil.duck.sql import scan
+from frazil.duck import connect, scan
 from frazil.errors import BusyError
 from frazil.gold import tables_of
 from frazil.iceberg.metadata import metadata_of

@@ -10,8 +10,7 @@ import duckdb
 
 from frazil.bronze import record as r
 from frazil.catalog.trouble import translated
-from frazil.duck.database import cursor
-from frazil.duck.sql import duck_literal, identifier
+from frazil.duck import cursor, duck_literal, identifier
 from frazil.serve.check.fold import TIME, in_order, time_of
 from frazil.serve.layers import layers
 from frazil.serve.query.query import QueryError, result_of

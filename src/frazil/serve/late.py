@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from frazil.bronze import record as r
 from frazil.catalog.trouble import translated
-from frazil.duck.database import connect
+from frazil.duck import connect
 from frazil.serve.check.fold import time_of
 from frazil.serve.layers import layers
 from frazil.serve.tables import tables, verify_manifests

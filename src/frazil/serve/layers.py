@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from frazil.catalog.catalogs import NoLakeError
-from frazil.duck.sql import scan
+from frazil.duck import scan
 from frazil.errors import StorageError
 from frazil.iceberg.metadata import NotOnThisMachineError
 from frazil.iceberg.snapshot import TableSnapshot, verify_bookmark

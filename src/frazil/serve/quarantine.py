@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from frazil.bronze import record as r
 from frazil.catalog.catalogs import NoLakeError
 from frazil.catalog.trouble import translated
-from frazil.duck.database import cursor
-from frazil.duck.sql import duck_literal, scan
+from frazil.duck import cursor, duck_literal, scan
 from frazil.serve.tables import read_snapshot, tables, verify_manifests
 from frazil.spec.sql.select import source_table
 from frazil.spec.tables import source_tables

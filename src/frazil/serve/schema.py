@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from frazil.bronze import record as r
 from frazil.catalog.catalogs import NoLakeError
 from frazil.catalog.trouble import translated
-from frazil.duck.database import connect
+from frazil.duck import connect
 from frazil.errors import FrazilError, SchemaError, SourceError
 from frazil.serve.layers import layers
 from frazil.serve.tables import read_snapshot, tables, verify_manifests

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from frazil.catalog.catalogs import NoLakeError
 from frazil.catalog.trouble import as_frazil_error
 from frazil.catalog.warehouse import verify_catalog
-from frazil.duck.database import connect
-from frazil.duck.sql import scan
+from frazil.duck import connect, scan
 from frazil.errors import FrazilError, StorageError
 from frazil.iceberg.snapshot import BookmarkLostError, day_of_horizon, today, verify_bookmark
 from frazil.plan.layout import BRONZE, QUARANTINE, SILVER

@@ -12,8 +12,7 @@ from frazil.bronze import record as r
 from frazil.catalog.catalogs import NoLakeError
 from frazil.catalog.trouble import translated
 from frazil.catalog.warehouse import verify_catalog
-from frazil.duck.database import connect
-from frazil.duck.sql import scan
+from frazil.duck import connect, scan
 from frazil.errors import FrazilError, HistoryChangedError, StorageError
 from frazil.iceberg.snapshot import TableSnapshot
 from frazil.runner.past_runs import newest_open_run, standing

@@ -11,8 +11,16 @@ from typing import TYPE_CHECKING, Any
 from frazil.catalog.catalogs import Located, NoLakeError, catalog_reader
 from frazil.catalog.conf import lake_address
 from frazil.catalog.warehouse import verify_catalog
-from frazil.iceberg.damage import DamagedTableError, local_path
-from frazil.iceberg.metadata import NotOnThisMachineError, live_files, manifests, metadata_of, same_store, unreadable
+from frazil.iceberg.metadata import (
+    DamagedTableError,
+    NotOnThisMachineError,
+    live_files,
+    local_path,
+    manifests,
+    metadata_of,
+    same_store,
+    unreadable,
+)
 from frazil.iceberg.snapshot import TableSnapshot, metadata_snapshot
 from frazil.iceberg.time_travel import PointError, cut_names, read_point, snapshot_at
 from frazil.spec.model.stores import is_store, split

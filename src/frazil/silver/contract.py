@@ -11,7 +11,7 @@ from frazil.errors import SchemaError
 from frazil.silver.evolution import added, open_name
 from frazil.spec import Column, History
 from frazil.spec.contract import declared_columns, event_time, final_names, is_closed, previous_keys
-from frazil.spec.model.rule import COLUMN_RULES
+from frazil.spec.model.column import COLUMN_RULES
 from frazil.spec.sql.names import quote
 from frazil.spec.sql.sql import fields_of
 

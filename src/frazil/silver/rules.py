@@ -12,7 +12,7 @@ from frazil.spec.sql.sql import fields_of
 if TYPE_CHECKING:
     from frazil.silver.contract import Contract
     from frazil.spec import Column
-    from frazil.spec.model.rule import OnViolation
+    from frazil.spec.model.column import OnViolation
 
 NOT_NULL: Final = "not_null"
 

@@ -19,7 +19,7 @@ from frazil.sources.sharded import ShardCapture, ShardedSource, sharded_rows
 from frazil.sources.snapshot.capture import dumped_rows, snapshot_captures
 from frazil.sources.snapshot.source import SnapshotSource
 from frazil.spec.check.composed import changes_table, shard_tables
-from frazil.spec.load.other_kinds import KindError
+from frazil.spec.load.parse import KindError
 from frazil.spec.model.pipeline import add_kind
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frazil.spec.model.column import Column
+from frazil.spec.model.column import Age, Column, Freshness, References, RowCount, Rule
 from frazil.spec.model.evolution import Evolution
 from frazil.spec.model.kinds import AuditLog, Debezium, DmsFiles, Handover, Postgres, Sharded, Snapshots
 from frazil.spec.model.mart import Current, Gold, History
@@ -18,10 +18,9 @@ from frazil.spec.model.pipeline import (
     ServiceCatalog,
     Table,
     Upkeep,
+    Verify,
 )
-from frazil.spec.model.rule import Age, Freshness, References, RowCount, Rule
 from frazil.spec.model.stores import Store
-from frazil.spec.model.verify import Verify
 
 __all__ = [
     "CATALOG",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from frazil.errors import DeclarationError
 from frazil.spec.contract import REST, event_time, final_names
 from frazil.spec.load.problem import Problem
-from frazil.spec.model.rule import COLUMN_RULES
+from frazil.spec.model.column import COLUMN_RULES
 from frazil.spec.secrets import is_reference, resolve
 
 if TYPE_CHECKING:

@@ -34,9 +34,8 @@ from frazil.ui import text
 from frazil.ui.guard import DOCS, Guard
 from frazil.ui.pages import address
 from frazil.ui.pages.corrections import CORRECT
-from frazil.ui.pages.lake import OVERVIEW, PLAN, PROOFS
+from frazil.ui.pages.lake import OVERVIEW, PLAN, PROOFS, RUN, RUNS
 from frazil.ui.pages.rows import KEY, QUARANTINE, SQL
-from frazil.ui.pages.runs import RUN, RUNS
 from frazil.ui.pages.tables import DIFF, LATE, LINEAGE, TABLE
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from frazil.bronze import record as r
 from frazil.marts.arrow.fold import event_times, ranked, times_of_deletes
-from frazil.marts.fold_spec import EVENT_TIME
+from frazil.marts.layout import EVENT_TIME
 from frazil.steps import NeedsSpark
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from frazil.marts.fold_spec import FoldSpec
+    from frazil.marts.layout import FoldSpec
 
     Flags = NDArray[np.bool_]
     Numbers = NDArray[np.int64]

@@ -26,10 +26,10 @@ from frazil.marts.arrow.fold import (
     times_of_deletes,
 )
 from frazil.marts.arrow.history import next_versions_arrow
-from frazil.marts.current import FLAGS, STANDS, TIMES, last_known
-from frazil.marts.fold_spec import EVENT_TIME
+from frazil.marts.fold import FLAGS, STANDS, TIMES, last_known
 from frazil.marts.history import next_versions
 from frazil.marts.late import DELETE_ONLY, IS_LIVE, KINDS, LATE, RECOMPUTE, SUPERSEDED
+from frazil.marts.layout import EVENT_TIME
 from frazil.older_spark import to_arrow
 from frazil.runner.apply.arrow_verdicts import find_target, find_tombstones, with_verdicts
 from frazil.runner.apply.mart_batch import DeltaCounts, PositionDelta
@@ -40,7 +40,7 @@ from frazil.steps import NeedsSpark
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from frazil.marts.fold_spec import FoldSpec
+    from frazil.marts.layout import FoldSpec
     from frazil.runner.apply.arrow_verdicts import TargetRows
     from frazil.runner.apply.mart_batch import MartBatch
 

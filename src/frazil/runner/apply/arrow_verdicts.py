@@ -12,10 +12,18 @@ from pyspark.sql import functions as F
 from frazil.bronze import record as r
 from frazil.lake.row_lookup import AT_FILE, AT_POS
 from frazil.marts import late
-from frazil.marts.arrow.fold import BEGINS, event_times, grouped_keys, match_keys, timestamps
-from frazil.marts.arrow.late import KEY_NUMBER, tombstones_arrow, verdicts_arrow
-from frazil.marts.fold_spec import EVENT_TIME
+from frazil.marts.arrow.fold import (
+    BEGINS,
+    KEY_NUMBER,
+    event_times,
+    grouped_keys,
+    match_keys,
+    timestamps,
+    tombstones_arrow,
+    verdicts_arrow,
+)
 from frazil.marts.late import LATE, RECOMPUTE, SUPERSEDED, verdict_sql
+from frazil.marts.layout import EVENT_TIME
 from frazil.older_spark import to_arrow
 from frazil.runner.batch.driver_batch import spark_frame
 from frazil.spec import Current, History

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from frazil.bronze import record as r
 from frazil.catalog.trouble import translate_error
-from frazil.iceberg.damage import DamagedTableError
+from frazil.iceberg.metadata import DamagedTableError
 from frazil.marts.all_rows import all_rows, multi_change_keys, single_change_rows
 from frazil.marts.counts import compared, late_rows, living, living_rows
 from frazil.marts.late import filter_keys
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from frazil.lake.commit import TableTransaction
-    from frazil.marts.fold_spec import FoldSpec
+    from frazil.marts.layout import FoldSpec
     from frazil.plan.policy import Policy
     from frazil.runner.apply.mart_batch import BatchChanges, DeltaCounts, MartBatch, PositionDelta
     from frazil.spec import Current

@@ -12,7 +12,7 @@ from frazil.lake.row_lookup import AT_FILE, AT_POS
 from frazil.marts import late
 from frazil.marts.bitemporal import known_times
 from frazil.marts.fold import fill_from
-from frazil.marts.fold_spec import EVENT_TIME, with_event_time
+from frazil.marts.layout import EVENT_TIME, with_event_time
 from frazil.older_spark import to_arrow
 from frazil.silver.changes import other_batches, rows_of_batches
 from frazil.spec import History
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from frazil.marts.fold_spec import FoldSpec
+    from frazil.marts.layout import FoldSpec
     from frazil.plan.policy import Policy
     from frazil.runner.batch.batch_stats import BatchStats
     from frazil.runner.batch.driver_batch import DriverBatch

@@ -13,8 +13,7 @@ from frazil.bronze import record as r
 from frazil.marts import late
 from frazil.marts.all_rows import all_rows
 from frazil.marts.bitemporal import known_versions
-from frazil.marts.current import hard_rows, last_known, soft_rows, states
-from frazil.marts.fold import NEWEST, VALUES, newest
+from frazil.marts.fold import NEWEST, VALUES, hard_rows, last_known, newest, soft_rows, states
 from frazil.marts.history import next_versions
 from frazil.marts.late import DELETE_ONLY, IS_LIVE, KINDS, LATE, RECOMPUTE, REPLACED, SUPERSEDED, verdict_sql
 from frazil.older_spark import to_arrow

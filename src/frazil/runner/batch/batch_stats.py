@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from frazil.marts.fold_spec import FoldSpec
+    from frazil.marts.layout import FoldSpec
     from frazil.runner.batch.driver_batch import DriverBatch
     from frazil.silver.contract import Contract
 
@@ -159,7 +159,7 @@ def _end_sql(contract: Contract) -> str:
 
 
 def _time_sql(contract: Contract) -> str:
-    """Return SQL for a change's event time in microseconds, as in :func:`frazil.marts.fold_spec.with_event_time`."""
+    """Return SQL for a change's event time in microseconds, as in :func:`frazil.marts.layout.with_event_time`."""
     spec = _timed(contract)
     if spec is None:
         return "CAST(NULL AS bigint)"

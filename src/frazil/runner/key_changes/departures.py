@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
-from frazil.marts.fold_spec import columns_of, same
+from frazil.marts.layout import columns_of, same
 from frazil.marts.query import query_frames
 from frazil.older_spark import to_arrow
 from frazil.runner.batch.bronze_records import bronze_records

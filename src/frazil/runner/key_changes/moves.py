@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
 from frazil.marts.fold import fill
-from frazil.marts.fold_spec import FoldSpec, same
+from frazil.marts.layout import FoldSpec, same
 from frazil.marts.query import query_frames
 from frazil.runner.batch.driver_batch import spark_frame
 from frazil.runner.key_changes.departures import event_sql, without_moves_deletes

@@ -10,8 +10,7 @@ from pyspark.sql import functions as F
 from frazil.bronze import record as r
 from frazil.errors import ContractError
 from frazil.failpoints import failpoint
-from frazil.marts.fold_spec import EVENT_TIME, IS_UPSERT, FoldSpec, columns_of, same, with_event_time
-from frazil.marts.layout import fold_spec
+from frazil.marts.layout import EVENT_TIME, IS_UPSERT, FoldSpec, columns_of, fold_spec, same, with_event_time
 from frazil.marts.query import query_frames
 from frazil.runner.batch.batch_stats import NUMBERED, Newest
 from frazil.runner.batch.bronze_records import IS_CORRECTED, corrections_after

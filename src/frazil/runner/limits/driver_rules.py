@@ -18,7 +18,7 @@ from frazil.lake.refs import is_missing
 from frazil.lake.row_lookup import count_matching_rows, find_rows
 from frazil.runner.batch.driver_batch import UNREADABLE, mart_files
 from frazil.spec import CATALOG
-from frazil.spec.sql.references import mart_named, referenced_fields
+from frazil.spec.sql.sql import mart_named, referenced_fields
 from frazil.steps import NeedsSpark
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from frazil.spark.expressions import VALUE, is_kept, user_sql
 from frazil.spec import CATALOG, Current
 from frazil.spec.amount import counted
 from frazil.spec.sql.names import backslashes, literal, quote
-from frazil.spec.sql.references import mart_named, referenced_fields
+from frazil.spec.sql.sql import mart_named, referenced_fields
 from frazil.steps import NeedsSpark
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from frazil.bronze import record as r
 from frazil.failpoints import failpoint
 from frazil.lake.tables import ensure
 from frazil.marts.baseline import baseline_rows, served_of
-from frazil.marts.fold_spec import EVENT_TIME, with_event_time
-from frazil.marts.layout import fold_spec
+from frazil.marts.layout import EVENT_TIME, fold_spec, with_event_time
 from frazil.plan.layout import bronze_layout
 from frazil.runner.batch.bronze_records import bronze_records
 from frazil.runner.key_changes.moves import tells_old_keys

@@ -11,9 +11,8 @@ from frazil.failpoints import failpoint
 from frazil.lake.commit import takes_row_deltas
 from frazil.lake.row_lookup import AT_FILE, AT_POS
 from frazil.lake.tables import ensure, replace_table, table_fits
-from frazil.marts.fold_spec import columns_of, same, with_event_time
 from frazil.marts.late import replaced_sql
-from frazil.marts.layout import fold_spec, mart_layout
+from frazil.marts.layout import columns_of, fold_spec, mart_layout, same, with_event_time
 from frazil.marts.query import query_frames
 from frazil.plan.layout import mart_table_layout
 from frazil.plan.policy import MartStats, choose_strategy, spark_strategy
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
 
     from frazil.iceberg.snapshot import TableSnapshot
     from frazil.lake.commit import TableTransaction
-    from frazil.marts.fold_spec import FoldSpec
+    from frazil.marts.layout import FoldSpec
     from frazil.plan.layout import TableLayout
     from frazil.plan.policy import Strategy
     from frazil.runner.apply.mart_batch import DeltaCounts, KeyDelta, MartDelta

@@ -35,11 +35,9 @@ from frazil.runner.limits.batch_limits import (
     verify_not_late,
     write_quarantine,
 )
-from frazil.runner.limits.load_keys import verify_load_keys
+from frazil.runner.limits.full_loads import unended_snapshots, verify_load_keys, verify_second_loads
 from frazil.runner.limits.lost_values import digits_cut, fields_left_out, missing_field_error
 from frazil.runner.limits.rules import Watched
-from frazil.runner.limits.second_loads import verify_second_loads
-from frazil.runner.limits.unended_snapshots import unended_snapshots
 from frazil.runner.steps.baseline import baseline_changes, with_baseline
 from frazil.runner.steps.plain_batch import PlainBatch, plain_batch
 from frazil.runner.steps.snapshots import SourceSnapshot

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.bronze import record as r
-from frazil.duck.sql import duck_literal, identifier
+from frazil.duck import duck_literal, identifier
 from frazil.formats.csv_form import CsvForm, offsets_of
 from frazil.formats.parquet_text import ValuesHash
 from frazil.formats.records import BYTES, CSV, SCHEMA_FIELD, TABLE_FIELD, VALUES

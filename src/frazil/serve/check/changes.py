@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
-from frazil.duck.sql import duck_literal, identifier
+from frazil.duck import duck_literal, identifier
 from frazil.serve.check.checksum import KEY, bucket_ranges, content_of, in_buckets, key_of
 from frazil.serve.check.finding import Step
 from frazil.serve.check.fold import names_of, time_of

@@ -9,10 +9,9 @@ import duckdb
 
 from frazil.catalog.catalogs import NoLakeError
 from frazil.catalog.warehouse import verify_catalog
-from frazil.duck.database import connect
+from frazil.duck import connect
 from frazil.errors import FrazilError, HistoryChangedError, StorageError
-from frazil.iceberg.damage import folder_addresses
-from frazil.iceberg.metadata import NotOnThisMachineError
+from frazil.iceberg.metadata import NotOnThisMachineError, folder_addresses
 from frazil.serve.check.bytes import byte_steps
 from frazil.serve.check.changes import change_steps
 from frazil.serve.check.files import file_steps

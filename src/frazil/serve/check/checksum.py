@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
-from frazil.duck.sql import identifier
+from frazil.duck import identifier
 from frazil.serve.check.fold import KEPT, Changes, complete, is_complete, names_of, times_of
 from frazil.spec.amount import counted
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.catalog.catalogs import NoLakeError
 from frazil.catalog.trouble import translated
-from frazil.duck.database import connect
+from frazil.duck import connect
 from frazil.errors import DeclarationError
 from frazil.formats.records import safe_name
 from frazil.runner.past_runs import standing

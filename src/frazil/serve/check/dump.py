@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import duckdb
 import pyarrow as pa
 
-from frazil.duck.sql import identifier
+from frazil.duck import identifier
 from frazil.host import spill_folder
 from frazil.sources.comparison import BUCKET_DIGITS, SEPARATOR, SUM_DIGITS, typed_text
 from frazil.sources.snapshot.source import DumpReader, dump_at

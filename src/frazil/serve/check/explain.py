@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from frazil.bronze import record as r
 from frazil.bronze.read import Batch, records
-from frazil.duck.sql import duck_literal, identifier
+from frazil.duck import duck_literal, identifier
 from frazil.errors import HistoryChangedError
 from frazil.host import spill_folder
 from frazil.serve.check.dump import bucket_of, digest_of, for_people, row_text_sql, typed_sql

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
-from frazil.duck.sql import duck_literal, identifier
+from frazil.duck import duck_literal, identifier
 from frazil.serve.check.finding import Step
 from frazil.silver.baseline import BASELINE, baseline_of
 from frazil.sources.kinds import source_of

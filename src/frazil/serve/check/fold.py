@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
-from frazil.duck.sql import duck_literal, identifier
+from frazil.duck import duck_literal, identifier
 from frazil.spec import Current, History
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ import duckdb
 
 from frazil.catalog.catalogs import NoLakeError
 from frazil.catalog.trouble import translated
-from frazil.duck.database import connect
-from frazil.duck.sql import duck_literal, identifier
+from frazil.duck import connect, duck_literal, identifier
 from frazil.errors import ContractError
 from frazil.serve.check.marts import known_rows, living_rows_sql
 from frazil.serve.check.table_rules import OF_VERSIONS, TableLook, unique_versions
@@ -18,7 +17,7 @@ from frazil.serve.layers import layers
 from frazil.serve.tables import tables, verify_data_files
 from frazil.silver.rules import breaks, row_rules
 from frazil.spec import Current, History
-from frazil.spec.model.rule import TABLE_RULES
+from frazil.spec.model.column import TABLE_RULES
 from frazil.spec.sql.names import backslashes
 from frazil.spec.sql.select import selected
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from frazil.serve.layers import Layer, Layers
     from frazil.silver.rules import RowRule
     from frazil.spec import Pipeline, Table
-    from frazil.spec.model.rule import OnViolation
+    from frazil.spec.model.column import OnViolation
 
 _SHOWN: Final = 3
 """Number of keys shown for a broken rule."""

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.bronze import record as r
-from frazil.duck.sql import identifier
+from frazil.duck import identifier
 from frazil.serve.check.marts import living_rows_sql
 from frazil.serve.layers import layers
 from frazil.serve.tables import verify_data_files
 from frazil.silver.rules import NOT_NULL, RowRule
 from frazil.spec.amount import counted
-from frazil.spec.model.rule import TABLE_RULES
-from frazil.spec.sql.references import mart_named, referenced_fields
+from frazil.spec.model.column import TABLE_RULES
+from frazil.spec.sql.sql import mart_named, referenced_fields
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from frazil.catalog.catalogs import Located
     from frazil.serve.layers import Layer, Layers
     from frazil.spec import Freshness, Pipeline, References, RowCount, Rule
-    from frazil.spec.model.rule import OnViolation
+    from frazil.spec.model.column import OnViolation
 
 _SHOWN: Final = 3
 """Number of keys shown for a broken rule."""

@@ -11,8 +11,7 @@ import duckdb
 
 from frazil.bronze import record as r
 from frazil.catalog.trouble import translate_error, translated
-from frazil.duck.database import connect
-from frazil.duck.sql import identifier, scan
+from frazil.duck import connect, identifier, scan
 from frazil.errors import DeclarationError
 from frazil.iceberg.metadata import metadata_of
 from frazil.iceberg.time_travel import batch_of, cut_names, read_point, snapshot_at

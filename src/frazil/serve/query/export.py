@@ -7,7 +7,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from frazil.duck.sql import identifier
+from frazil.duck import identifier
 from frazil.serve.query.plain import json_text, plain
 from frazil.serve.query.query import QueryError, asked, distinct, rows_of
 

@@ -1,4 +1,4 @@
-"""SQL over the lake by DuckDB, in UTC."""
+"""SQL over the lake by DuckDB, in UTC; results as rows, Arrow tables, pandas and Polars frames."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
+import pyarrow as pa
 
 from frazil.bronze import record as r
 from frazil.catalog.trouble import translate_error, translated
-from frazil.duck.database import confine, open_database
-from frazil.duck.sql import duck_literal, identifier, scan
-from frazil.errors import DeclarationError
+from frazil.duck import confine, duck_literal, identifier, open_database, scan
+from frazil.errors import DeclarationError, SetupError
 from frazil.iceberg.time_travel import PointError
-from frazil.serve.query.arrow import NoArrowError, arrow_of, pandas_of, polars_of
 from frazil.serve.query.plain import json_text, plain
 from frazil.serve.query.stop import Stop
 from frazil.serve.tables import snapshots_at, tables, verify_manifests
@@ -32,10 +31,10 @@ if TYPE_CHECKING:
 
     import pandas as pd
     import polars as pl
-    import pyarrow as pa
 
     from frazil.catalog.catalogs import Located
     from frazil.spec import Pipeline
+
 
 _ZONED: Final = "TIMESTAMP WITH TIME ZONE"
 _LOCAL: Final = "TIMESTAMP"
@@ -388,3 +387,71 @@ def with_live_views(pipeline: Pipeline, located: Located) -> dict[tuple[str, str
                 hidden = ", ".join(map(identifier, added_columns(view.mart)))
                 shown[view.key] = (location, f"SELECT * EXCLUDE ({hidden}) FROM {{}} WHERE NOT is_deleted")
     return shown
+
+
+_SHORTENED: Final = "TIMESTAMP_NS"
+"""A type whose values Python shortens to microseconds."""
+
+
+class NoArrowError(Exception):
+    """Arrow cannot hold some values exactly."""
+
+
+def arrow_of(names: Sequence[str], types: Sequence[str], rows: Sequence[Sequence[Any]]) -> pa.Table:
+    """Return rows as an Arrow table, with the types that DuckDB gives them.
+
+    Args:
+        names: distinct names of the columns.
+        types: DuckDB's names of their types.
+        rows: values as DuckDB returns them.
+
+    Raises:
+        NoArrowError: Arrow has no such type, or cannot hold a value.
+    """
+    if any(_SHORTENED in kind for kind in types):
+        raise NoArrowError("Python has shortened nanoseconds to microseconds")
+    fields = ", ".join(f"CAST(NULL AS {kind}) AS {identifier(name)}" for name, kind in zip(names, types, strict=True))
+    try:
+        with duckdb.connect() as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            schema = connection.sql(f"SELECT {fields} LIMIT 0").to_arrow_table().schema
+        columns = [
+            pa.array(_values(rows, place, is_uuid=kind == "UUID"), field.type)
+            for place, (kind, field) in enumerate(zip(types, schema, strict=True))
+        ]
+    except (duckdb.Error, pa.ArrowException, OverflowError) as error:
+        raise NoArrowError(f"{error}") from error
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _values(rows: Sequence[Sequence[Any]], place: int, *, is_uuid: bool) -> list[Any]:
+    """Return the values of a column; Arrow takes an UUID as text."""
+    values = [row[place] for row in rows]
+    return [value if value is None else f"{value}" for value in values] if is_uuid else values
+
+
+def pandas_of(table: pa.Table) -> pd.DataFrame:
+    """Return a table as a pandas frame with Arrow's types: integers with NULL and decimals stay exact.
+
+    Raises:
+        SetupError: pandas is not installed.
+    """
+    try:
+        import pandas as pd  # noqa: PLC0415 - optional, and half a second
+    except ModuleNotFoundError as error:
+        raise SetupError("pandas is not installed", hint="pip install pandas, or use .to_arrow()") from error
+    frame: pd.DataFrame = table.to_pandas(types_mapper=pd.ArrowDtype)
+    return frame
+
+
+def polars_of(table: pa.Table) -> pl.DataFrame:
+    """Return a table as a Polars frame.
+
+    Raises:
+        SetupError: Polars is not installed.
+    """
+    try:
+        import polars as pl  # noqa: PLC0415 - optional
+    except ModuleNotFoundError as error:
+        raise SetupError("Polars is not installed", hint="pip install polars, or use .df() or .to_arrow()") from error
+    return pl.DataFrame(table)

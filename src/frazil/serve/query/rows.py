@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from frazil.duck.sql import duck_literal, identifier
+from frazil.duck import duck_literal, identifier
 from frazil.serve.query.plain import plain
 from frazil.serve.query.query import query, without_bookkeeping
 from frazil.spec import History

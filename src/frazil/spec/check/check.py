@@ -14,13 +14,11 @@ from frazil.spec.check.rules import reference_problems, rule_problems
 from frazil.spec.check.source import path_problems, source_problems
 from frazil.spec.load.problem import Problem, suggestion
 from frazil.spec.model.notify import notify_problems
-from frazil.spec.model.pipeline import JdbcCatalog, ServiceCatalog
+from frazil.spec.model.pipeline import JdbcCatalog, ServiceCatalog, verify_problems
 from frazil.spec.model.stores import store_problems
-from frazil.spec.model.verify import verify_problems
 from frazil.spec.pii import pii_problems
 from frazil.spec.secrets import broken_reference, has_secret, is_reference, is_secret_name
-from frazil.spec.sql.references import circle
-from frazil.spec.sql.sql import incremental_problems, mart_references, select_problems
+from frazil.spec.sql.sql import circle, incremental_problems, mart_references, select_problems
 from frazil.spec.tables import gold_table, source_tables
 
 if TYPE_CHECKING:

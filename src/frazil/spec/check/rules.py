@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.spec.contract import REST, declared_columns, is_closed, repeated
 from frazil.spec.load.problem import Problem, suggestion
-from frazil.spec.model.rule import COLUMN_RULES, TABLE_RULES
+from frazil.spec.model.column import COLUMN_RULES, TABLE_RULES
 from frazil.spec.model.types import TIMES
-from frazil.spec.sql.references import mart_named, referenced_fields
-from frazil.spec.sql.sql import expression_problems, fields_of
+from frazil.spec.sql.sql import expression_problems, fields_of, mart_named, referenced_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from frazil.spec.load.problem import Path
-    from frazil.spec.model.column import Column
+    from frazil.spec.model.column import Column, Freshness, RowCount, Rule
     from frazil.spec.model.pipeline import Pipeline, Table
-    from frazil.spec.model.rule import Freshness, RowCount, Rule
 
 
 _NAME: Final = re.compile(r"[a-z0-9_]{1,128}")

@@ -6,15 +6,16 @@ References such as ``${env:X}`` stay text until the value is used.
 from __future__ import annotations
 
 from copy import deepcopy
+from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
-from frazil.errors import DeclarationError, DeclarationProblems
+from frazil.errors import DeclarationError, DeclarationProblems, FrazilError, SetupError
 from frazil.spec.check.check import problems
 from frazil.spec.load.document import read_document
-from frazil.spec.load.other_kinds import load_other_kinds
 from frazil.spec.load.problem import child
 from frazil.spec.load.wording import findings
 from frazil.spec.model.pipeline import Pipeline
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from frazil.spec.load import problem
     from frazil.spec.load.document import Document, Place
     from frazil.spec.load.wording import LikelyFix
+
 
 FILE_NAME: Final = "frazil.yml"
 
@@ -195,3 +197,33 @@ def _table_in_place_of(table: object, index: int) -> dict[str, Any]:
         "effective_at": "unknown",
         "marts": shown or [{"kind": "current"}],
     }
+
+
+GROUP: Final = "frazil.kinds"
+"""Entry points of this group name a function without parameters that calls :func:`frazil.sources.kinds.add_source`."""
+
+
+class KindError(SetupError):
+    """A kind of source of another distribution cannot be loaded."""
+
+    code = "FZ918"
+
+
+@cache
+def load_other_kinds() -> None:
+    """Let declarations name the kinds of sources of all installed distributions; once in a process.
+
+    Raises:
+        KindError: the code of a distribution fails.
+    """
+    for entry in entry_points(group=GROUP):
+        try:
+            entry.load()()
+        except FrazilError:
+            raise
+        except Exception as error:
+            whose = "" if entry.dist is None else f" of {entry.dist.name} {entry.dist.version}"
+            raise KindError(
+                f"kind of source {entry.name!r}{whose} cannot be loaded: {type(error).__name__}: {error}",
+                hint=f"install a version that fits this Frazil, or uninstall it; its entry point is {entry.value}",
+            ) from error

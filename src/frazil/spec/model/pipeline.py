@@ -2,22 +2,55 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import re
 from pathlib import Path
-from typing import Annotated, Literal, Self, Union, get_args
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Self, Union, get_args
 
-from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, WithJsonSchema, model_validator
 
+from frazil.spec.load.problem import Problem
 from frazil.spec.model.base import Spec
-from frazil.spec.model.column import Column
+from frazil.spec.model.column import (
+    Column,
+    Rule,
+)
 from frazil.spec.model.evolution import Evolution
 from frazil.spec.model.kinds import Source  # noqa: TC001 - pydantic reads it at run time
 from frazil.spec.model.mart import Current, Gold, History, Mart
 from frazil.spec.model.notify import Notify  # noqa: TC001 - pydantic reads it at run time
-from frazil.spec.model.rule import Rule  # noqa: TC001 - pydantic reads it at run time
 from frazil.spec.model.source import SourceSpec  # noqa: TC001 - pydantic reads it at run time
 from frazil.spec.model.stores import Store  # noqa: TC001 - pydantic reads it at run time
 from frazil.spec.model.types import BeyondMicroseconds  # noqa: TC001 - pydantic reads it at run time
-from frazil.spec.model.verify import Verify  # noqa: TC001 - pydantic reads it at run time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+_SPAN: Final = re.compile("[1-9][0-9]{0,3}[mhd]")
+_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
+
+Span = Annotated[str, WithJsonSchema({"type": "string", "pattern": f"^{_SPAN.pattern}$"})]
+"""A span of time: a whole number and ``m``, ``h`` or ``d``."""
+
+
+class Verify(Spec):
+    """Runs compare tables with their sources, as ``frazil check --source`` does."""
+
+    every: Span = Field(description="A table is compared when it was last found equal so long ago: 30m, 12h, 1d.")
+
+    @property
+    def span(self) -> dt.timedelta:
+        """Return ``every`` as a span of time."""
+        return dt.timedelta(**{_UNITS[self.every[-1]]: int(self.every[:-1])})
+
+
+def verify_problems(verify: Verify | None) -> Iterator[Problem]:
+    """Yield the problem of a span of time that is none."""
+    if verify is not None and _SPAN.fullmatch(verify.every) is None:
+        hint = "write minutes, hours or days: 30m, 12h, 1d"
+        yield Problem(("verify", "every"), f"'every' of verify is '{verify.every}'", hint)
+
 
 CATALOG = "lake"
 """Spark's name of the catalog. A JDBC catalog stores it, so all engines use this constant."""

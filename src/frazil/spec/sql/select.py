@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from frazil.errors import DeclarationError
-from frazil.spec.sql.references import marts_of, upstream_gold
+from frazil.spec.sql.sql import marts_of, upstream_gold
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Pages of the whole lake: its tables at ``/``, the next run at ``/plan``, proofs of the laws at ``/proofs``."""
+"""Pages of the whole lake: ``/`` its tables, ``/plan`` the next run, ``/proofs`` of the laws, ``/runs`` past ones."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 from frazil import api
-from frazil.plan.approved import approved_values, digest
 from frazil.plan.explain import explain
+from frazil.plan.plan import approved_values, digest
 from frazil.serve.check.check import check
 from frazil.steps import Ingest, Normalize, RefreshGold, UpdateMart
+from frazil.ui.draw.scale import WIDTH, time_axis
 from frazil.ui.pages import Page, number_asked
 
 if TYPE_CHECKING:
@@ -144,3 +145,28 @@ def show_proofs(request: Request, pipeline: Pipeline) -> dict[str, Any]:
 
 
 PROOFS: Final = Page(path="/proofs", template="proofs.html", show=show_proofs, label="Proofs")
+
+
+_RUNS: Final = 100
+
+
+def show_runs(request: Request, pipeline: Pipeline) -> dict[str, Any]:
+    """Return the newest runs."""
+    del request
+    found = api.runs(pipeline, limit=_RUNS)
+    return {"runs": found, "most": _RUNS, "live": any(run.state == "running" for run in found[:1])}
+
+
+RUNS: Final = Page(path="/runs", template="runs.html", show=show_runs, label="Runs")
+
+
+def show_run(request: Request, pipeline: Pipeline) -> dict[str, Any]:
+    """Return one run."""
+    run = api.past_run(pipeline, request.path_params["run"])
+    times = [one.committed_at for one in run.commits]
+    ended = run.ended_at or max(times, default=None)
+    axis = None if run.began_at is None or ended is None else time_axis(run.began_at, times, ended)
+    return {"run": run, "axis": axis, "width": WIDTH, "live": run.state == "running"}
+
+
+RUN: Final = Page(path="/runs/{run}", template="run.html", show=show_run)

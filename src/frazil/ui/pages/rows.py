@@ -14,8 +14,8 @@ from frazil import api
 from frazil.errors import FrazilError
 from frazil.serve.query.query import is_star, without_bookkeeping
 from frazil.spec import Current
-from frazil.spec.sql.references import marts_of
 from frazil.spec.sql.select import source_table
+from frazil.spec.sql.sql import marts_of
 from frazil.spec.tables import lake_tables, source_tables
 from frazil.ui.draw.square import draw_square
 from frazil.ui.draw.timeline import ADDED, draw_timeline, mart_kind

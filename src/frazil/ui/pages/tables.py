@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 from frazil import api
 from frazil.errors import FrazilError
 from frazil.serve.query.plain import plain
-from frazil.spec.sql.references import marts_of
 from frazil.spec.sql.select import source_table
+from frazil.spec.sql.sql import marts_of
 from frazil.spec.tables import source_tables
-from frazil.ui.draw.heat import draw_heat
-from frazil.ui.draw.layers import HEIGHT, WIDTH, layered
+from frazil.ui.draw.charts import HEIGHT, WIDTH, draw_heat, layered
 from frazil.ui.pages import Page, number_asked
 
 if TYPE_CHECKING:

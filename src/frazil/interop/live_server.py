@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from frazil.errors import SetupError
-from frazil.interop.live.progress import LoopProgress
+from frazil.interop.live import LoopProgress
 from frazil.interop.observe import ObserverError
 
 if TYPE_CHECKING:

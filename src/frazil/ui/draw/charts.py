@@ -1,4 +1,4 @@
-"""Late changes as a heat map: the day of the event to the right, the day of arrival downwards."""
+"""Drawings of a table: its late changes as a heat map, and its lineage in layers."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from frazil.serve.late import LateCell
+
 
 MOST_DAYS: Final = 40
 MOST_ARRIVALS: Final = 30
@@ -102,3 +103,58 @@ def _column(day: dt.date | None, shown: Sequence[dt.date]) -> str:
 
 def _step(count: int, most: int) -> int:
     return max(1, min(_STEPS, ceil(_STEPS * log(1 + count) / log(1 + most))))
+
+
+WIDTH: Final = 190
+HEIGHT: Final = 34
+_ACROSS: Final = 40
+_DOWN: Final = 14
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """A node's place: its left upper corner."""
+
+    name: str
+    x: int
+    y: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayeredDrawing:
+    """Boxes, and the paths between them in SVG's form; sizes in pixels."""
+
+    width: int
+    height: int
+    boxes: tuple[Box, ...]
+    paths: tuple[str, ...]
+
+
+def layered(made_of: Mapping[str, Sequence[str]]) -> LayeredDrawing:
+    """Return a drawing of nodes, each in the layer after the last of its origins.
+
+    Args:
+        made_of: node -> its origins; nodes come after their origins, and origins that are not nodes are left out.
+    """
+    rank: dict[str, int] = {}
+    rows: dict[int, int] = {}
+    boxes: dict[str, Box] = {}
+    for name, origins in made_of.items():
+        layer = rank[name] = max((rank[one] + 1 for one in origins if one in rank), default=0)
+        row = rows[layer] = rows.get(layer, -1) + 1
+        boxes[name] = Box(name=name, x=layer * (WIDTH + _ACROSS), y=row * (HEIGHT + _DOWN))
+    paths = [
+        _path(boxes[origin], boxes[name]) for name, origins in made_of.items() for origin in origins if origin in boxes
+    ]
+    return LayeredDrawing(
+        width=max((box.x for box in boxes.values()), default=0) + WIDTH,
+        height=max((box.y for box in boxes.values()), default=0) + HEIGHT,
+        boxes=tuple(boxes.values()),
+        paths=tuple(paths),
+    )
+
+
+def _path(begin: Box, end: Box) -> str:
+    x, y, far, to = begin.x + WIDTH, begin.y + HEIGHT // 2, end.x, end.y + HEIGHT // 2
+    middle = (x + far) // 2
+    return f"M{x} {y}C{middle} {y} {middle} {to} {far} {to}"

@@ -14,12 +14,10 @@ from frazil.bronze import record as r
 from frazil.catalog.catalogs import NoLakeError, catalog_reader
 from frazil.catalog.conf import lake_address
 from frazil.catalog.warehouse import verify_catalog
-from frazil.duck.sql import duck_literal, scan
 from frazil.errors import SetupError
 from frazil.host import spill_folder
-from frazil.iceberg.damage import folder_addresses
 from frazil.iceberg.files import damage_of
-from frazil.iceberg.metadata import metadata_of
+from frazil.iceberg.metadata import folder_addresses, metadata_of
 from frazil.iceberg.snapshot import metadata_snapshot
 from frazil.spec.tables import source_tables
 from frazil.storage.object_store import StoreAddress
@@ -31,6 +29,23 @@ if TYPE_CHECKING:
     from frazil.catalog.catalogs import Located
     from frazil.spec import Pipeline
     from frazil.spec.model.stores import StoreAccess
+
+
+def identifier(*parts: str) -> str:
+    """Write a name, or a dotted path of names, so that DuckDB takes it literally."""
+    return ".".join('"' + part.replace('"', '""') + '"' for part in parts)
+
+
+def duck_literal(text: str) -> str:
+    """Write a text as a string literal of DuckDB, whose parser takes no character 0."""
+    quoted = "'" + text.replace("'", "''") + "'"
+    return "(" + quoted.replace("\0", "' || chr(0) || '") + ")" if "\0" in text else quoted
+
+
+def scan(location: str, snapshot: int | None = None) -> str:
+    """Write a table as DuckDB reads it: its rows are those of exactly this metadata file, or of an older snapshot."""
+    older = "" if snapshot is None else f", snapshot_from_id => {snapshot}"
+    return f"iceberg_scan({duck_literal(location)}{older})"
 
 
 _EXTENSIONS: Final = ("avro", "iceberg")

@@ -1,1 +1,0 @@
-"""A process that follows a source, as other programs see it: metrics and probes over HTTP."""
