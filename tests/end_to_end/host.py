@@ -16,27 +16,33 @@ import time
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from threading import Event, Timer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from unittest.mock import patch
 
 import psutil
 
 import frazil
 from frazil import api
+from frazil.catalog import lock as turns
 from frazil.errors import FrazilError
 from frazil.host import cache_folder
+from frazil.runner.capture import capture_once
 from frazil.runner.maintain import maintain
 from frazil.runner.options import WatchOptions
 from frazil.runner.report import RunFailedError
 from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 900
 UPKEEP_AHEAD = dt.timedelta(days=9)
 """By so much a host's `maintain` is ahead: whatever no table names is old enough to go."""
+HASTE: Final = 5
+"""So many times as fast a lease of these hosts ends: others wait less for a host that was stopped."""
 Answer = list[str]
 """What a job came to: a line ``code message`` for each error; nothing where it was done."""
 
@@ -109,11 +115,10 @@ class Host:
             assert time.monotonic() < until, "a job does not end"
         assert self._process.stdout
         line = self._process.stdout.readline()
-        if line:
-            return list(json.loads(line))
-        self.kill()
-        self.start()
-        return None
+        if not line or self._process.poll() is not None:  # killed, before or after its answer
+            self.kill()
+            self.start()
+        return list(json.loads(line)) if line else None
 
     def do(self, job: str, folder: Path, *words: str) -> Answer | None:
         """Do a job."""
@@ -170,6 +175,11 @@ def _watch(pipeline: frazil.Pipeline, spark: SparkSession, seconds: float) -> No
         raise _WatchTroubleError(failed or [f"FZ000 exit {code}"])
 
 
+def _raise(failed: Mapping[str, FrazilError]) -> None:
+    for error in failed.values():
+        raise error
+
+
 class _WatchTroubleError(Exception):
     """What a watch said of its runs."""
 
@@ -178,10 +188,8 @@ def _do(job: str, folder: Path, words: list[str]) -> None:
     pipeline = frazil.load(folder)
     spark = spark_session(pipeline, short=True)
     match job:
-        case "run":
-            frazil.run(pipeline, spark=spark)
-        case "rebuild":
-            frazil.run(pipeline, spark=spark, rebuild=True)
+        case "run" | "rebuild":
+            frazil.run(pipeline, spark=spark, rebuild=job == "rebuild")
         case "erase":
             api.erase(pipeline, "things", keys=words, spark=spark)
         case "maintain":
@@ -192,6 +200,10 @@ def _do(job: str, folder: Path, words: list[str]) -> None:
             _rollback(pipeline, spark)
         case "check":
             api.check(pipeline)
+        case "capture":
+            _raise(capture_once(pipeline, ["things"]))
+        case "reload":
+            api.reload(pipeline, words)
         case "watch":
             _watch(pipeline, spark, *map(float, words))
         case _:
@@ -219,8 +231,10 @@ def main() -> None:
     """Do one job after the other, until nobody asks any more."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # Java's words are no answers
-    for line in sys.stdin:
-        print(json.dumps(_tried(json.loads(line))), file=answers, flush=True)
+    lease, beat = turns.LEASE_SECONDS / HASTE, turns.BEAT_SECONDS / HASTE
+    with patch.object(turns, "LEASE_SECONDS", lease), patch.object(turns, "BEAT_SECONDS", beat):
+        for line in sys.stdin:
+            print(json.dumps(_tried(json.loads(line))), file=answers, flush=True)
 
 
 if __name__ == "__main__":

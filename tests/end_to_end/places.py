@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,13 +20,14 @@ from moto.server import ThreadedMotoServer
 
 from frazil.errors import StorageError
 from frazil.spec.model.stores import Store, store_access
-from frazil.storage.store_client import put
+from frazil.storage.store_client import delete, get, keys, put
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import pytest
 
+    from frazil.spec.model.stores import StoreAccess
     from frazil.testing.postgres import PostgresServer
     from frazil.testing.s3 import S3Server
 
@@ -35,6 +37,10 @@ _REGION: Final = "us-east-1"
 _PROBE: Final = "probe"
 _PATIENCE_SECONDS: Final = 120
 _UPDATING: Final = threading.Lock()
+_ACCOUNT: Final = "123456789012"
+"""The account of moto's Glue."""
+_TABLES: Final = (b"iceberg_tables", b"iceberg_namespace_properties")
+"""The tables of a JDBC catalog."""
 
 
 class _Glue:
@@ -78,6 +84,14 @@ def _update_table(self: GlueResponse) -> EmptyResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Backup:
+    """A lake as it was: all objects of its bucket, and what its catalog had."""
+
+    objects: Mapping[str, bytes]
+    tables: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Places:
     """The servers on 127.0.0.1 that two hosts share."""
 
@@ -109,6 +123,40 @@ class Places:
         if catalog == "rest":
             self.s3.shell(f"s3tables.bucket -delete -name {name} -account 000000000000")
         self.s3.shell(f"s3.bucket.delete -name {name}")
+
+    def back_up(self, catalog: Catalog, name: str) -> Backup:
+        """Copy a lake that nobody writes; not one of the REST catalog, which has no way back."""
+        access = self._access(name)
+        found = [one["path"] for some in keys(access, "") for one in some]
+        objects = {key: bytes(get(access, key).bytes()) for key in found}
+        if catalog == "glue":
+            return Backup(objects, copy.deepcopy({**_glue_tables()}))
+        with psycopg.connect(self.postgres.url_of(name)) as session, session.cursor() as cursor:
+            tables = {}
+            for table in _TABLES:
+                with cursor.copy(b"COPY %b TO STDOUT" % table) as rows:
+                    tables[table] = b"".join(bytes(row) for row in rows)
+            return Backup(objects, tables)
+
+    def restore(self, catalog: Catalog, name: str, backup: Backup) -> None:
+        """Set a lake back to what it was; nobody may work with it meanwhile."""
+        access = self._access(name)
+        delete(access, [one["path"] for some in keys(access, "") for one in some if one["path"] not in backup.objects])
+        for key, content in backup.objects.items():
+            put(access, key, content)
+        if catalog == "glue":
+            _glue_tables().clear()
+            _glue_tables().update(copy.deepcopy(backup.tables))
+            return
+        with psycopg.connect(self.postgres.url_of(name)) as session, session.cursor() as cursor:
+            for table, rows in backup.tables.items():
+                cursor.execute(b"TRUNCATE %b" % table)
+                with cursor.copy(b"COPY %b FROM STDIN" % table) as into:
+                    into.write(rows)
+
+    def _access(self, bucket: str) -> StoreAccess:
+        store = Store.model_validate(self._store())
+        return store_access(f"s3://{bucket}", {f"s3://{bucket}": store}, Path())
 
     def secrets(self) -> dict[str, str]:
         """Return the secrets of each lake, by the names of their files."""
@@ -153,11 +201,15 @@ class Places:
             sleep(0.1)
 
     def _takes_objects(self) -> bool:
-        store = Store.model_validate(self._store())
         with suppress(StorageError):
-            put(store_access(f"s3://{_PROBE}", {f"s3://{_PROBE}": store}, Path()), "probe", b"")
+            put(self._access(_PROBE), "probe", b"")
             return True
         return False
+
+
+def _glue_tables() -> Any:
+    """Return the databases of moto's Glue, with their tables."""
+    return get_backend("glue")[_ACCOUNT][_REGION].databases
 
 
 @contextmanager

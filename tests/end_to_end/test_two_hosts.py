@@ -8,6 +8,7 @@ import boto3
 import pytest
 from tests.end_to_end.host import Host
 from tests.end_to_end.places import Places, places
+from tests.end_to_end.two_captures import new_captures
 from tests.end_to_end.two_hosts import new_history
 
 if TYPE_CHECKING:
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from frazil.testing.postgres import PostgresServer
     from frazil.testing.s3 import S3Server
 
-SHORT, LONG = (31,), range(1000, 1200)
-"""Seeds: one whose hosts are killed, and not stopped, as a stopped one holds its lease for half a minute; and all."""
+SHORT, LONG, CAPTURES = (31,), range(1000, 1200), range(2000, 2040)
+"""Seeds: one whose hosts are killed, and not stopped, as others wait for the lease of a stopped one; and all."""
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +48,20 @@ def test_what_two_hosts_do_at_once_leaves_the_lake_right(
     history = new_history(seed, hosts, servers, tmp_path_factory.mktemp("landing"))
 
     history.live(rounds=2 if seed in SHORT else 5)
+
+    assert history.differences() == [], "\n".join(history.said)
+    servers.forget(history.catalog, history.bucket)
+
+
+@pytest.mark.laws
+@pytest.mark.parametrize("seed", CAPTURES)
+def test_a_host_whose_landing_folder_is_not_of_the_lake_is_refused(
+    seed: int, hosts: tuple[Host, Host], servers: Places, database: str
+) -> None:
+    """Before it confirms a position at the server; a run that is not refused leaves the tables right."""
+    history = new_captures(seed, hosts, servers, database)
+
+    history.live(rounds=5)
 
     assert history.differences() == [], "\n".join(history.said)
     servers.forget(history.catalog, history.bucket)

@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from random import Random
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 import pyarrow.parquet as pq
 from tests.end_to_end.places import CATALOGS
@@ -23,11 +23,11 @@ from frazil.testing import oracle
 from frazil.testing.changes import COLUMNS, as_files, oracle_changes, random_history, write_csv
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from tests.end_to_end.host import Answer, Host
-    from tests.end_to_end.places import Catalog, Places
+    from tests.end_to_end.places import Backup, Catalog, Places
 
     from frazil.testing.changes import Record
 
@@ -35,9 +35,18 @@ KEYS = 8
 JOBS: Final = {"run": 10, "watch": 2, "erase": 5, "rebuild": 2, "maintain": 3, "cut": 1, "rollback": 1, "check": 1}
 """Job -> how often it is drawn."""
 RUNNING: Final = ("bronze.before_publish", "silver.before_publish", "mart.before_rows", "mart.before_publish")
-FAILPOINTS: Final = {
+FAILPOINTS: Final[Mapping[str, tuple[str, ...]]] = {
     "run": RUNNING,
     "watch": RUNNING,
+    "capture": (
+        "capture.after_slot",
+        "capture.rows_shown",
+        "capture.range_written",
+        "capture.range_named",
+        "capture.range_half_shown",
+        "capture.before_advance",
+        "capture.after_advance",
+    ),
     "rebuild": ("silver.before_publish", "mart.before_publish"),
     "erase": (
         "erase.after_block",
@@ -75,6 +84,10 @@ SKEWED: Final = {"FZ308"}
 SKEWS: Final = (-1200, -300, -40, 40, 300, 1200)
 """By so many seconds a clock is ahead."""
 TAKEN_BY_STORES: Final = 900
+BACKED_UP: Final = 0.8
+"""Share of rounds that begin with a backup of the lake, or with a restore where there is one."""
+RESTORED: Final = 0.4
+"""Share of rounds that begin with a restore where there is a backup."""
 IN_A_ROW: Final = 10
 """So many seeds have the same catalog: Java has the drivers of one."""
 LAYOUTS: Final[tuple[dict[str, list[str]], ...]] = ({}, {"partition_by": ["bucket(2, id)"]}, {"sort_by": ["qty"]})
@@ -97,7 +110,8 @@ class TwoHosts:
         hosts: both.
         folders: the project of each.
         landing: where files arrive, for both.
-        files: all that arrive in the end: name -> records. No value of ``name`` comes with two keys.
+        files: all of DMS that arrive in the end: name -> records. No value of ``name`` comes with two keys.
+        restores: draws when the lake is set back, so that all else of a seed is drawn as without that.
         asked: keys that some host was told to erase.
         allowed: what jobs of this round may say because of a server or a clock.
         ahead: by so many seconds a clock was ahead that wrote.
@@ -105,8 +119,10 @@ class TwoHosts:
         said: what happened, a line each.
         began: when the first line was.
         faults: what must not have happened.
+        backup: the lake as it was some rounds ago.
     """
 
+    jobs: ClassVar[Mapping[str, int]] = JOBS
     lot: Random
     places: Places
     catalog: Catalog
@@ -116,6 +132,7 @@ class TwoHosts:
     landing: Path
     bucket: str
     files: dict[str, list[Record]]
+    restores: Random
     asked: set[str] = field(default_factory=set)
     allowed: set[str] = field(default_factory=set)
     ahead: int = 0
@@ -123,20 +140,48 @@ class TwoHosts:
     said: list[str] = field(default_factory=list)
     began: float = field(default_factory=monotonic)
     faults: list[str] = field(default_factory=list)
+    backup: Backup | None = None
 
     def live(self, rounds: int) -> None:
         """Let both work at once, round by round, while files arrive; then let everything come to its end."""
-        names = sorted(self.files)
         for number in range(rounds):
-            for name in names[number * len(names) // rounds : (number + 1) * len(names) // rounds]:
-                (self.landing / name).write_bytes(write_csv(self.files[name]))
+            self._arrive(number, rounds)
             self._change_weather()
+            if number:
+                self._restore()
             self._round(number)
         for host in self.hosts:
             host.set_clock(self.ahead)  # as if so much time had passed: nobody writes before the newest commit
+        self._come_to_an_end()
+
+    def _come_to_an_end(self) -> None:
         for key in sorted(self.asked):
             self._settle("erase", key)
         self._settle("run")
+
+    def _arrive(self, number: int, rounds: int) -> None:
+        """Deliver the files of a round."""
+        names = sorted(self.files)
+        for name in names[number * len(names) // rounds : (number + 1) * len(names) // rounds]:
+            (self.landing / name).write_bytes(write_csv(self.files[name]))
+
+    def _restore(self) -> None:
+        """Set the lake back to its backup, or make one: catalog and warehouse together; files that arrived stay."""
+        drawn = self.restores.random()
+        if self.catalog == "rest" or drawn > BACKED_UP:
+            return
+        if self.backup is not None and drawn < RESTORED:
+            self.places.restore(self.catalog, self.bucket, self.backup)
+            self._say("the lake is restored from its backup")
+        elif self._has_lake():
+            self.backup = self.places.back_up(self.catalog, self.bucket)
+            self._say("the lake is backed up")
+
+    def _has_lake(self) -> bool:
+        try:
+            return bool(api.status(self.folders[0]).tables)
+        except FrazilError:
+            return False
 
     def _say(self, line: str) -> None:
         self.said.append(f"{monotonic() - self.began:4.0f} s {line}")
@@ -200,7 +245,7 @@ class TwoHosts:
             self._answered(first, first_job, self.hosts[first].end())
 
     def _draw(self, job: str | None = None) -> tuple[str, ...]:
-        job = job or self.lot.choices([*JOBS], [*JOBS.values()])[0]
+        job = job or self.lot.choices([*self.jobs], [*self.jobs.values()])[0]
         if job == "erase":
             key = f"{self.lot.randint(1, KEYS + 1)}"  # of the last one there is no record
             self.asked.add(key)
@@ -219,11 +264,11 @@ class TwoHosts:
         allowed = BESIDE_ANOTHER | OF_ITSELF.get(job[0], set()) | self.allowed
         self.faults += [f"{' '.join(job)}: {line}" for line in answer or () if line[:5] not in allowed]
 
-    def _settle(self, job: str, *words: str) -> None:
-        answer = self.hosts[0].do(job, self.folders[0], *words)
-        self._say(f"at the end {job} {' '.join(words)}: {answer or 'done'}")
+    def _settle(self, job: str, *words: str, host: int = 0) -> None:
+        answer = self.hosts[host].do(job, self.folders[host], *words)
+        self._say(f"host {host} alone {job} {' '.join(words)}: {answer or 'done'}")
         if answer != []:
-            self.faults.append(f"at the end {job} {' '.join(words)}: {answer}")
+            self.faults.append(f"host {host} alone {job} {' '.join(words)}: {answer}")
 
     def _declare_again(self, host: int) -> None:
         """Lay a mart out otherwise, on this host alone."""
@@ -280,23 +325,12 @@ def new_history(seed: int, hosts: tuple[Host, Host], places: Places, folder: Pat
     """Draw a history, and make the empty lake that it is of."""
     lot, name = Random(seed), f"hosts{seed}"
     catalog = CATALOGS[seed // IN_A_ROW % len(CATALOGS)]
-    for host in hosts:
-        host.set_clock(0)
-        host.use(catalog)
-    lake = places.lake(catalog, name)
     drawn = random_history(seed, size=40, keys=KEYS)
     records = [{**one, "name": f"t{seed}x{one['id']}x{row}y"} for row, one in enumerate(drawn)]
     landing = folder / f"landing{seed}"
     landing.mkdir()
-    folders = (hosts[0].folder / name, hosts[1].folder / name)
-    for project in folders:
-        project.mkdir()
-        declared = lake | _declaration(landing, certificates=seed % 2 == 1)
-        (project / "frazil.yml").write_text(json.dumps(declared))
-        if seed % 4 < 2:
-            (project / "no-lease").touch()
-        for file, secret in places.secrets().items():
-            (project / file).write_text(secret)
+    source = {"kind": "dms", "path": f"{landing}", "header": True}
+    declared = declaration(source, COLUMNS, certificates=seed % 2 == 1) | places.lake(catalog, name)
     return TwoHosts(
         lot=lot,
         places=places,
@@ -304,21 +338,47 @@ def new_history(seed: int, hosts: tuple[Host, Host], places: Places, folder: Pat
         weather=lot.choice(WEATHER),
         skews=SKEWS if seed % 4 >= 2 else tuple(one for one in SKEWS if abs(one) < TAKEN_BY_STORES),
         hosts=hosts,
-        folders=folders,
+        folders=new_projects(name, hosts, catalog, declared, places.secrets(), keeps_lease=seed % 4 >= 2),
         landing=landing,
         bucket=name,
         files=as_files(records, seed, parts=8, load=lot.random() < 0.5),
+        restores=Random(f"restores {seed}"),
     )
 
 
-def _declaration(landing: Path, *, certificates: bool) -> dict[str, Any]:
+def new_projects(
+    name: str,
+    hosts: tuple[Host, Host],
+    catalog: Catalog,
+    declared: Mapping[str, Any],
+    secrets: Mapping[str, str],
+    *,
+    keeps_lease: bool,
+) -> tuple[Path, Path]:
+    """Prepare both hosts for another lake, and write its declaration on each; return the folders."""
+    for host in hosts:
+        host.set_clock(0)
+        host.use(catalog)
+    folders = (hosts[0].folder / name, hosts[1].folder / name)
+    for project in folders:
+        project.mkdir()
+        (project / "frazil.yml").write_text(json.dumps(declared))
+        if not keeps_lease:
+            (project / "no-lease").touch()
+        for file, secret in secrets.items():
+            (project / file).write_text(secret)
+    return folders
+
+
+def declaration(source: Mapping[str, Any], columns: Mapping[str, str], *, certificates: bool) -> dict[str, Any]:
+    """Return what is declared of all but the lake."""
     things = {
         "name": "things",
-        "source": {"kind": "dms", "path": f"{landing}", "header": True},
+        "source": source,
         "keys": ["id"],
-        "sequence_by": ["ts"],
+        "sequence_by": [name for name in ("ts",) if name in columns],
         "max_bad_fraction": 1,
-        "columns": [{"name": column, "type": kind} for column, kind in COLUMNS.items()],
+        "columns": [{"name": column, "type": kind} for column, kind in columns.items()],
         "marts": [
             {"kind": "current", "name": "hard"},
             {"kind": "current", "name": "soft", "deletes": "soft"},
