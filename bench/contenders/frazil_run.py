@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Self
 
 import frazil
-import frazil.runner.table_steps as engine
+import frazil.runner.run as engine
 from bench.contenders.spark import OnIceberg
 from bench.footprint import footprint
 from bench.meter import Meter, Reading

@@ -6,8 +6,7 @@ import pytest
 
 from frazil.plan.alterations import as_made, later_columns
 from frazil.spec import AuditLog, Column, DmsFiles, Postgres, Table
-from frazil.spec.model.evolution import Evolution
-from frazil.spec.model.types import widens
+from frazil.spec.model.types import Evolution, widens
 
 
 def made(kind: str, present: str) -> str:

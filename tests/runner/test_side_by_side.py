@@ -11,7 +11,6 @@ from tests.failing import run_fails_with
 import frazil
 from frazil.api import RunOptions
 from frazil.failpoints import FailpointReached
-from frazil.runner import table_steps
 from frazil.runner.report import TableReport
 from frazil.runner.steps.marts import update_mart
 
@@ -59,7 +58,7 @@ def test_a_mart_that_fails_holds_no_other_up(shop: Shop, monkeypatch: pytest.Mon
             raise FailpointReached(step.mart)
         return update_mart(context, step, contract, rules, normalized)
 
-    monkeypatch.setattr(table_steps, "update_mart", fail_in_current)
+    monkeypatch.setattr("frazil.runner.run.update_mart", fail_in_current)
     listener = Told()
     with run_fails_with(FailpointReached, match="orders"):
         frazil.run(shop.pipeline, spark=shop.session, options=RunOptions(listener=listener))

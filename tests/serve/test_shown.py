@@ -9,7 +9,7 @@ from rich.console import Console
 
 from frazil.cli import console
 from frazil.cli.commands.prove import show_proofs
-from frazil.cli.grid import fitted, grid
+from frazil.cli.console import fitted, grid
 from frazil.cli.progress import CheckProgress, Progress
 from frazil.serve.check.finding import Finding
 from frazil.serve.query.query import QueryError, _check_reading, is_star

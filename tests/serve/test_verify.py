@@ -10,8 +10,8 @@ import pytest
 from frazil import api
 from frazil.errors import DifferenceError
 from frazil.runner.report import RunReport, VerifyReport
+from frazil.serve.check.compare import due, verify
 from frazil.serve.check.finding import Finding, Look
-from frazil.serve.check.verify import due, verify
 from frazil.serve.checks import LastChecks, Verified, after_look, is_behind, keep_looks, keep_try, last_checks
 from frazil.spec import DmsFiles, Lake, Pipeline, Postgres, Table, Verify
 

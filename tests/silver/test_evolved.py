@@ -8,7 +8,7 @@ import pytest
 
 from frazil.silver.evolution import evolved, later_fields, renamed_bookmark, treated_otherwise
 from frazil.spec import Column, DmsFiles, Table
-from frazil.spec.model.evolution import Evolution
+from frazil.spec.model.types import Evolution
 
 BRONZE = {"fields": dict.fromkeys(("Op", "id", "a", "B", "late"), "string"), "since": {"late": 3}, "batch": 3}
 

@@ -10,9 +10,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from frazil import api
-from frazil.ui.app import Project, create_app
+from frazil.ui.app import Project, Replay, Replays, create_app
 from frazil.ui.guard import Access, local_hosts
-from frazil.ui.replays import Replay, Replays
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -132,7 +132,7 @@ def _verified(pipeline: Pipeline, listener: Listener | None, work: Callable[[], 
     if pipeline.verify is None:
         return work()
     from frazil.runner.report import RunFailedError
-    from frazil.serve.check.verify import verify
+    from frazil.serve.check.compare import verify
 
     def compare(report: RunReport) -> None:
         names = {table.table for table in report.tables if table.outcome in ("done", "nothing new")}

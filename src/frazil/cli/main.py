@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from frazil.cli.console import out
-from frazil.cli.everywhere import renewed, with_options
+from frazil.cli.options import renewed, with_options
 
 _PANELS: Final = {
     "Start": {"init": "start", "validate": "start", "doctor": "start"},

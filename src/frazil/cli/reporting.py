@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from frazil.api import RunOptions
-from frazil.cli.console import err, out, print_json
-from frazil.cli.grid import grid
+from frazil.cli.console import err, grid, out, print_json
 from frazil.cli.progress import Progress
 from frazil.runner.report import RunFailedError
 from frazil.spec.amount import counted, sized

@@ -25,8 +25,8 @@ from frazil.plan.state import State
 from frazil.runner.batch.erased import find_erased
 from frazil.runner.maintain import Purged, purge
 from frazil.runner.planner import check_new_expressions, read_state
+from frazil.runner.run import do_table
 from frazil.runner.sessions import interruptibly, table_session
-from frazil.runner.table_steps import do_table
 from frazil.silver.baseline import BASELINE
 from frazil.spec.check.check import check_declaration
 from frazil.spec.contract import final_names

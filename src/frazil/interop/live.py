@@ -240,7 +240,7 @@ def verifying(pipeline: Pipeline, names: Collection[str], options: WatchOptions)
 
 def _compare(pipeline: Pipeline, names: Collection[str], said: dict[str, str], tell: Callable[[str], None]) -> None:
     """Compare the tables that are due, and tell what is not equal, once for each cause."""
-    from frazil.serve.check.verify import verify  # noqa: PLC0415 - DuckDB takes time to import
+    from frazil.serve.check.compare import verify  # noqa: PLC0415 - DuckDB takes time to import
 
     found = verify(pipeline, names)
     for one in found:

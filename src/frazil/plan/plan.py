@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from frazil.errors import FrazilError
     from frazil.plan.state import State, TableState
     from frazil.spec import Pipeline, Table
-    from frazil.spec.model.evolution import OnChange
+    from frazil.spec.model.types import OnChange
     from frazil.spec.sql.select import Selection
 
 

@@ -84,7 +84,7 @@ class TableRun:
         wait_for: blocks until the run is done with another table, if that table comes first.
         policy: thresholds.
         heads: newest snapshots of tables by path; :meth:`head` and :meth:`transaction` maintain it.
-        cache: DataFrames that the table's marts share; :func:`frazil.runner.table_steps.do_table` releases it.
+        cache: DataFrames that the table's marts share; :func:`frazil.runner.run.do_table` releases it.
         files: data files of its tables by snapshot, or why only Spark can read them;
             :mod:`frazil.runner.batch.driver_batch` maintains it.
         own_settings: the session's own settings while those of a small batch replace them; else empty.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from frazil.spec.model.column import Age, Column, Freshness, References, RowCount, Rule
-from frazil.spec.model.evolution import Evolution
 from frazil.spec.model.kinds import AuditLog, Debezium, DmsFiles, Handover, Postgres, Sharded, Snapshots
 from frazil.spec.model.mart import Current, Gold, History
 from frazil.spec.model.notify import Email, Notify
@@ -21,6 +20,7 @@ from frazil.spec.model.pipeline import (
     Verify,
 )
 from frazil.spec.model.stores import Store
+from frazil.spec.model.types import Evolution
 
 __all__ = [
     "CATALOG",

@@ -17,9 +17,9 @@ from frazil.spec.model.types import TIMES
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from frazil.spec.model.evolution import OnChange
     from frazil.spec.model.mart import Mart
     from frazil.spec.model.pipeline import Table
+    from frazil.spec.model.types import OnChange
 
 REST: Final = "*"
 """The last entry of ``columns``: all undeclared fields."""

@@ -10,16 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
-from frazil.ui.app import Project, create_app
+from frazil.errors import SetupError
+from frazil.ui.app import Project, Replays, create_app
 from frazil.ui.guard import Access, local_hosts
-from frazil.ui.replays import Replays
-from frazil.ui.trouble import PageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from frazil.api.declaring import Declaration
+
+
+class PageError(SetupError):
+    """The page cannot be served: its port is in use, or the address is not of this machine."""
+
+    code = "FZ913"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from frazil import api
-from frazil.cli.console import as_value, confirm, error_exit, out, print_json
-from frazil.cli.grid import grid
+from frazil.cli.console import as_value, confirm, error_exit, grid, out, print_json
 from frazil.cli.options import AsJson, OneTable, Verbose, Where, Yes, local, one_of
 from frazil.cli.progress import Progress
 from frazil.errors import DeclarationError

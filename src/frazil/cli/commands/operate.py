@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from frazil import api
-from frazil.cli.console import confirm, error_exit, out, print_json
-from frazil.cli.grid import grid
+from frazil.cli.console import confirm, error_exit, grid, out, print_json
 from frazil.cli.options import AsJson, OneTable, Project, Select, Verbose, Where, Yes, one_of
 from frazil.cli.progress import Progress
 from frazil.cli.reporting import show_maintained

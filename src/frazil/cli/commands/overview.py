@@ -10,8 +10,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from frazil import api
-from frazil.cli.console import error_exit, out, print_json
-from frazil.cli.grid import grid
+from frazil.cli.console import error_exit, grid, out, print_json
 from frazil.cli.options import AsJson, Project, Select, Verbose, Where
 from frazil.cli.reporting import is_behind, lag_line, passed_over
 from frazil.spec.amount import counted, sized

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from frazil import api
-from frazil.cli.console import error_exit, out, print_json
-from frazil.cli.grid import grid
+from frazil.cli.console import error_exit, grid, out, print_json
 from frazil.cli.options import AsJson, Select, Verbose, Where
 from frazil.cli.progress import CheckProgress
 from frazil.errors import DifferenceError

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 
 from frazil import api
-from frazil.cli.console import err, error_exit, out, print_json
-from frazil.cli.grid import fitted, grid
+from frazil.cli.console import err, error_exit, fitted, grid, out, print_json
 from frazil.cli.options import AsJson, OneTable, Project, Verbose, Where, local, one_of
 from frazil.spec.amount import counted
 

@@ -14,13 +14,11 @@ import yaml
 
 from frazil import api
 from frazil.cli.console import err, error_exit, out, print_json
-from frazil.cli.everywhere import warn_old
 from frazil.cli.interrupt import gently
-from frazil.cli.options import AsJson, Verbose, Where, local
+from frazil.cli.options import AsJson, Verbose, Where, local, warn_old
 from frazil.errors import FrazilError, SetupError
 from frazil.serve.query.plain import document
 from frazil.spec.load.project import created
-from frazil.ui.trouble import PageClientError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -178,6 +176,15 @@ def serve(
             while not stop.wait(0.2):
                 pass
         err.print("stopped")
+
+
+class PageClientError(SetupError):
+    """The libraries of the page are not installed."""
+
+    code = "FZ914"
+
+    def __init__(self, missing: str) -> None:
+        super().__init__(f"frazil ui needs {missing}, which is not installed", hint="pip install 'frazil[ui]'")
 
 
 def ui(

@@ -11,8 +11,7 @@ from warnings import catch_warnings, simplefilter
 import typer
 
 from frazil import api
-from frazil.cli.console import confirm, error_exit, out, print_json
-from frazil.cli.grid import grid
+from frazil.cli.console import confirm, error_exit, grid, out, print_json
 from frazil.cli.options import AsJson, Verbose, Where, Yes, local
 from frazil.errors import SetupError
 from frazil.spec.amount import counted

@@ -1,8 +1,13 @@
-"""``frazil check --source``: compare marts with the tables at their sources, or with dumps of them."""
+"""Compare marts with the tables at their sources or with dumps of them, when asked and as a step of the pipeline.
+
+A comparison reads the compared columns of a table once on both sides. A part of the keys would not cost less: buckets
+of hashes need a look at every key. So the work of one run is bounded by time, and tables take turns.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
+import time
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -12,13 +17,16 @@ from typing import TYPE_CHECKING, Final
 from frazil.catalog.catalogs import NoLakeError
 from frazil.catalog.trouble import translated
 from frazil.duck import connect
-from frazil.errors import DeclarationError
+from frazil.errors import DeclarationError, FrazilError
 from frazil.formats.records import safe_name
 from frazil.runner.past_runs import standing
+from frazil.runner.report import VerifyReport
+from frazil.serve.check.check import Silent
 from frazil.serve.check.dump import bucket_of, comparison_form, digest_of, dump_rows, row_text_sql
 from frazil.serve.check.explain import FOREIGN, IN_FLIGHT, LOST, QUARANTINED, UNKNOWN, Explanation
 from frazil.serve.check.finding import Finding, Look
 from frazil.serve.check.marts import living_rows_sql
+from frazil.serve.checks import LastChecks, keep_looks, keep_try, last_checks
 from frazil.serve.layers import layers
 from frazil.serve.tables import tables, verify_data_files
 from frazil.sources.capture import Reloads
@@ -28,6 +36,13 @@ from frazil.spec import Current
 from frazil.spec.amount import counted
 from frazil.spec.contract import is_closed, on_new_column, previous_keys
 from frazil.spec.sql.select import selected
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from frazil.runner.options import Listener
+    from frazil.spec import Pipeline, Table
+
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -300,3 +315,100 @@ def way_to_lost_rows(pipeline: Pipeline, table: Table) -> str:
             return f"the next snapshot corrects it: frazil capture --select {table.name} takes it when due; frazil run"
         case _:
             return "have the source send these rows again, as changes or a new full load; frazil run"
+
+
+_TRIES: Final = 4
+"""A table that is not found equal is compared again after this part of ``every``."""
+_SECONDS: Final = 60.0
+"""After so long no other comparison begins."""
+_NEVER: Final = dt.datetime.min.replace(tzinfo=dt.UTC)
+
+
+def due(
+    pipeline: Pipeline, names: Collection[str], checks: Mapping[str, LastChecks], now: dt.datetime
+) -> Sequence[Table]:
+    """Return the tables to compare now, the one whose last comparison is longest ago first.
+
+    Args:
+        pipeline: the declaration.
+        names: source tables to choose from.
+        checks: what is known of them.
+        now: the time.
+    """
+    if pipeline.verify is None:
+        return ()
+    every, found = pipeline.verify.span, []
+    for table in pipeline.tables:
+        if table.name in names and can_compare(table):
+            known = checks.get(table.name, LastChecks()).verified
+            tried_at, at = (known.tried_at, known.at or _NEVER) if known else (_NEVER, _NEVER)
+            if now - at >= every and now - tried_at >= every / _TRIES:
+                found.append((tried_at, table))
+    return [table for _, table in sorted(found, key=lambda one: one[0])]
+
+
+def verify(
+    pipeline: Pipeline,
+    names: Collection[str],
+    listener: Listener | None = None,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+) -> list[VerifyReport]:
+    """Compare the tables that are due with their sources; keep the results; never raise.
+
+    Args:
+        pipeline: the declaration.
+        names: source tables to choose from.
+        listener: receives progress.
+        clock: time in seconds. After a minute no other comparison begins.
+
+    Returns:
+        A report for each comparison.
+
+    Cost: reads one small file if no table is due; else for each table as :func:`frazil.serve.check.compare.compare`.
+    """
+    until, reports = clock() + _SECONDS, list[VerifyReport]()
+    for table in due(pipeline, names, last_checks(pipeline), dt.datetime.now(dt.UTC)):
+        if reports and clock() >= until:
+            break
+        reports.append(_verified(pipeline, table.name, listener))
+    return reports
+
+
+def _verified(pipeline: Pipeline, name: str, listener: Listener | None) -> VerifyReport:
+    began_at, since = dt.datetime.now(dt.UTC), time.monotonic()
+    made = VerifyReport(table=name)
+    try:
+        looks = compare(pipeline, _Progress(listener), select=[name])
+        keep_looks(pipeline, looks)
+        finding = looks[0].finding
+        made.ok, made.detail, made.hint = finding.ok, finding.detail, finding.hint
+    except Exception as error:  # noqa: BLE001 - the load is done, and nothing of it is wrong
+        keep_try(pipeline, name, began_at)
+        made.code = error.code if isinstance(error, FrazilError) else FrazilError.code
+        made.detail, made.hint = _first_line(error), getattr(error, "hint", None)
+    made.seconds = time.monotonic() - since
+    return made
+
+
+def _first_line(error: Exception) -> str:
+    if isinstance(error, FrazilError):
+        return error.message
+    return next(iter(f"{error}".splitlines()), type(error).__name__)
+
+
+class _Progress(Silent):
+    """Tells a run's listener of comparisons, as work of one name."""
+
+    def __init__(self, listener: Listener | None) -> None:
+        self._listener = listener
+
+    def began(self, table: str, what: str) -> None:
+        del table
+        if self._listener is not None:
+            self._listener.began("verify", what)
+
+    def progressed(self, table: str, how_far: str) -> None:
+        del table
+        if self._listener is not None:
+            self._listener.progressed("verify", how_far)

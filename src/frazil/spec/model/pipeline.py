@@ -15,13 +15,15 @@ from frazil.spec.model.column import (
     Column,
     Rule,
 )
-from frazil.spec.model.evolution import Evolution
 from frazil.spec.model.kinds import Source  # noqa: TC001 - pydantic reads it at run time
 from frazil.spec.model.mart import Current, Gold, History, Mart
 from frazil.spec.model.notify import Notify  # noqa: TC001 - pydantic reads it at run time
 from frazil.spec.model.source import SourceSpec  # noqa: TC001 - pydantic reads it at run time
 from frazil.spec.model.stores import Store  # noqa: TC001 - pydantic reads it at run time
-from frazil.spec.model.types import BeyondMicroseconds  # noqa: TC001 - pydantic reads it at run time
+from frazil.spec.model.types import (
+    BeyondMicroseconds,
+    Evolution,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Names of column types: accepted spellings, normal names, widening, and parts of nested types."""
+"""Names of column types: accepted spellings, normal names, parts of nested types, and policies for their changes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,39 @@ import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from pydantic import Field
+
 from frazil.errors import DeclarationError
+from frazil.spec.model.base import Spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from frazil.spec.model.evolution import OnChange
+
+OnChange: TypeAlias = Literal["evolve", "keep", "quarantine", "fail"]
+"""Follow the change; keep the tables unchanged; send records with the change to quarantine; stop the run."""
+
+
+class Evolution(Spec):
+    """Policies for new, missing and retyped fields of a source."""
+
+    on_new_column: OnChange | None = Field(
+        default=None,
+        description="A field that the source did not have: evolve (a new column), keep (in bronze alone), quarantine "
+        '(records with a value in it) or fail. Left out: evolve; keep where columns are declared without "*".',
+    )
+    on_missing_column: Literal["keep", "quarantine", "fail"] = Field(
+        default="keep",
+        description="A field that new files lack: keep (rows keep the values that they had), quarantine (records "
+        "without it) or fail.",
+    )
+    on_type_change: OnChange = Field(
+        default="quarantine",
+        description="A field whose type at the source is another one: quarantine (a wider type widens the column; "
+        "values that fit neither wait), evolve (a type that holds both, at last text), keep (the column "
+        "stays as it is) or fail.",
+    )
+
 
 SIMPLE: Final = (
     "boolean",
@@ -154,7 +181,7 @@ def keeps_values(before: str, after: str) -> bool:
 
 
 def type_after(have: str, kind: str, policy: OnChange) -> str:
-    """Return the type of a field after a type change: see :class:`frazil.spec.model.evolution.Evolution`.
+    """Return the type of a field after a type change: see :class:`frazil.spec.model.types.Evolution`.
 
     Args:
         have: the present type of the field.
