@@ -184,13 +184,9 @@ def duckdb_secret(access: StoreAccess, name: str) -> str:
         settings |= {"ENDPOINT": f"{parts.netloc}{parts.path}".rstrip("/")}
         settings |= {"USE_SSL": "false" if parts.scheme == "http" else "true"}
     settings["URL_STYLE"] = "path" if access.path_style else "vhost"
-    written = ", ".join(f"{key} {_literal(value)}" for key, value in settings.items())
-    scopes = ", ".join(_literal(f"{scheme}://{access.bucket}/{access.below}") for scheme in ("s3", "s3a", "s3n"))
+    written = ", ".join(f"{key} {duck_literal(value)}" for key, value in settings.items())
+    scopes = ", ".join(duck_literal(f"{scheme}://{access.bucket}/{access.below}") for scheme in ("s3", "s3a", "s3n"))
     return f"CREATE SECRET {name} ({written}, SCOPE [{scopes}])"
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def taken_files(pipeline: Pipeline, names: Collection[str]) -> dict[str, list[str]]:

@@ -177,9 +177,9 @@ def spark_strategy(changes: int, rows: int, policy: Policy = DEFAULT_POLICY) -> 
     return "delete_append"
 
 
-def overwrite_from(rows: int, policy: Policy = DEFAULT_POLICY) -> int:
+def overwrite_from(rows: int) -> int:
     """Return the maximum number of changes that never overwrites a mart of ``rows`` rows."""
-    return min(_dead_rows(rows, policy), policy.broadcast_changes)
+    return min(_dead_rows(rows, DEFAULT_POLICY), DEFAULT_POLICY.broadcast_changes)
 
 
 def _dead_rows(rows: int, policy: Policy) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
 import tempfile
 from contextlib import contextmanager, suppress
@@ -17,7 +16,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JError
 
 from frazil.errors import SetupError
-from frazil.testing.java import java_program, spark_jars
+from frazil.testing.machine import answers, free_ports, java_program, spark_jars
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +45,7 @@ def hive_metastore() -> Iterator[str]:
         SetupError: Java or PySpark's jars are missing, or the metastore does not start.
     """
     folder = Path(tempfile.mkdtemp(prefix="frazil-hive-"))
-    gateway, port = _free_ports()
+    gateway, port = free_ports(2)
     java = _java(folder, gateway)
     try:
         _wait(gateway, java, folder)
@@ -98,17 +97,8 @@ def _serve(metastore: Any, port: int, bridge: Any) -> None:
 def _wait(port: int, java: subprocess.Popen[bytes], folder: Path) -> None:
     until = monotonic() + _START_SECONDS
     while java.poll() is None and monotonic() < until:
-        with socket.socket() as asking:
-            asking.settimeout(1)
-            if asking.connect_ex(("127.0.0.1", port)) == 0:
-                return
+        if answers(port):
+            return
         sleep(0.1)
     said = (folder / "log").read_text(encoding="utf-8", errors="replace")[-2000:]
     raise SetupError(f"the metastore does not start: {said}")
-
-
-def _free_ports() -> tuple[int, int]:
-    with socket.socket() as one, socket.socket() as two:
-        one.bind(("127.0.0.1", 0))
-        two.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1]), int(two.getsockname()[1])

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import uuid
@@ -21,7 +20,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import SetupError
-from frazil.testing.java import java_program, spark_jars
+from frazil.testing.machine import answers, free_ports, java_program, spark_jars
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,7 +102,7 @@ class Kafka:
                 [*command, "kafka.Kafka", settings], stdout=out, stderr=out, start_new_session=True
             )
         until = monotonic() + _START_SECONDS
-        while not _answers(self.port):
+        while not answers(self.port):
             if self._process.poll() is not None or monotonic() > until:
                 self.kill()
                 said = log.read_text(encoding="utf-8", errors="replace")[-2000:]
@@ -138,7 +137,7 @@ def kafka() -> Iterator[Kafka]:
         SetupError: Java is missing, the jars cannot be fetched, or the broker does not start.
     """
     folder = Path(tempfile.mkdtemp(prefix="frazil-kafka-"))
-    port, controller = _free_ports()
+    port, controller = free_ports(2)
     broker = Kafka(folder, port, controller)
     try:
         broker.start()
@@ -186,16 +185,3 @@ def _ivy() -> str:
 
 def _cluster_id() -> str:
     return urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-
-
-def _free_ports() -> tuple[int, int]:
-    with socket.socket() as one, socket.socket() as two:
-        one.bind(("127.0.0.1", 0))
-        two.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1]), int(two.getsockname()[1])
-
-
-def _answers(port: int) -> bool:
-    with socket.socket() as asking:
-        asking.settimeout(1)
-        return asking.connect_ex(("127.0.0.1", port)) == 0

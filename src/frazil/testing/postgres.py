@@ -14,7 +14,6 @@ import re
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from contextlib import contextmanager, suppress
@@ -24,6 +23,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import SetupError
+from frazil.testing.machine import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -158,7 +158,7 @@ class PostgresServer:
             SetupError: it ends, or takes none.
         """
         for _ in range(_PORTS_TO_TRY):
-            port = self.port or _free_port()
+            port = self.port or free_ports(1)[0]
             if self._starts(port):
                 self.port = port
                 return
@@ -247,12 +247,6 @@ def postgres_server(
     finally:
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _free_port() -> int:
-    with socket.socket() as tried:
-        tried.bind(("127.0.0.1", 0))
-        return int(tried.getsockname()[1])
 
 
 def _owner() -> dict[str, Any]:

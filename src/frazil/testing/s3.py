@@ -21,6 +21,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Final
 
 from frazil.errors import SetupError
+from frazil.testing.machine import answers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,7 +105,7 @@ class S3Server:
                 command, stdout=out, stderr=out, cwd=self.folder, start_new_session=True, env=_environment()
             )
         until = monotonic() + _START_SECONDS
-        while not (_answers(self.port) and _answers(self.catalog_port)):
+        while not (answers(self.port) and answers(self.catalog_port)):
             if self._process.poll() is not None or monotonic() > until:
                 self.kill()
                 said = log.read_text(encoding="utf-8", errors="replace")[-2000:]
@@ -195,9 +196,3 @@ def _free_ports(count: int) -> list[int]:
                 continue
             found.append(port)
     return found
-
-
-def _answers(port: int) -> bool:
-    with socket.socket() as asking:
-        asking.settimeout(1)
-        return asking.connect_ex(("127.0.0.1", port)) == 0

@@ -10,7 +10,6 @@ import ctypes
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 import psutil
 
 from frazil.errors import SetupError
-from frazil.testing.java import java_program, spark_jars
+from frazil.testing.machine import free_ports, java_program, spark_jars
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,7 +87,7 @@ def spark_cluster(*, workers: int = 2, cores: int = 1, memory: str = "1g") -> It
         # A worker of a PySpark wheel does not find it.
         "SPARK_SCALA_VERSION": _core().name.removeprefix("spark-core_").partition("-")[0],
     }
-    port, page, *pages = _free_ports(2 + workers)
+    port, page, *pages = free_ports(2 + workers)
     master = f"spark://127.0.0.1:{port}"
     processes: list[subprocess.Popen[bytes]] = []
     try:
@@ -170,11 +169,3 @@ def _age(process: psutil.Process) -> float:
     with contextlib.suppress(psutil.NoSuchProcess):
         return float(process.create_time())
     return 0.0
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]

@@ -107,7 +107,6 @@ def create_app(
     access: Access,
     replays: Replays | None = None,
     *,
-    clock: Callable[[], dt.datetime] | None = None,
     docs: Path | None = None,
 ) -> Guard:
     """Return the application that shows the lake of a declaration.
@@ -116,10 +115,9 @@ def create_app(
         project: the declaration.
         access: who may ask.
         replays: starts replays; needed if ``access`` allows writes.
-        clock: returns the time for ages such as "3 h ago"; None for this machine's clock.
         docs: folder of the documentation's site; None if it is not installed.
     """
-    templates = _environment(clock or (lambda: dt.datetime.now(dt.UTC)))
+    templates = _environment()
     templates.globals |= {"docs": DOCS if docs else None, "writes": access.allow_writes, "form_token": access.form}
     app = Starlette(
         routes=[
@@ -242,7 +240,7 @@ def _missing(project: Project, templates: Environment) -> Callable[[Request, Exc
     return answer
 
 
-def _environment(clock: Callable[[], dt.datetime]) -> Environment:
+def _environment() -> Environment:
     made = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
         autoescape=True,
@@ -252,7 +250,7 @@ def _environment(clock: Callable[[], dt.datetime]) -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
-        "age": lambda value: text.age(value, clock()),
+        "age": lambda value: text.age(value, dt.datetime.now(dt.UTC)),
         "moment": text.moment,
         "type": text.type_text,
         "value": text.value_text,

@@ -1,10 +1,12 @@
-"""Java and jars for throw-away servers."""
+"""Java, jars and free ports of this machine, for throw-away servers."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 import shutil
+import socket
+from contextlib import ExitStack
 from pathlib import Path
 
 from frazil.errors import SetupError
@@ -38,3 +40,19 @@ def spark_jars(name: str) -> list[Path]:
         if found := [*Path(folder, "jars").glob(f"{name}-*.jar")]:
             return found
     raise SetupError(f"PySpark is here without its jar {name}", hint="install pyspark, and not pyspark-client")
+
+
+def free_ports(count: int) -> list[int]:
+    """Return different free ports of 127.0.0.1."""
+    with ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in sockets]
+
+
+def answers(port: int) -> bool:
+    """Return whether a server listens on a port of 127.0.0.1."""
+    with socket.socket() as asking:
+        asking.settimeout(1)
+        return asking.connect_ex(("127.0.0.1", port)) == 0
