@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from frazil.spec import Column, Debezium, DmsFiles, Table
-from frazil.spec.check.source import debezium_problems, dms_problems
 
 COLUMNS = tuple(Column(name=name) for name in ("id", "name", "n"))
 
@@ -15,7 +14,7 @@ COLUMNS = tuple(Column(name=name) for name in ("id", "name", "n"))
 def said(**source: Any) -> list[str]:
     files = DmsFiles(path=("in",), **source)
     return [
-        problem.message for problem in dms_problems(Table(name="t", source=files, keys=("id",), columns=COLUMNS), ())
+        problem.message for problem in files.problems(Table(name="t", source=files, keys=("id",), columns=COLUMNS), ())
     ]
 
 
@@ -44,4 +43,4 @@ def test_a_field_outside_the_columns_may_keep_its_spelling() -> None:
     source = Debezium(path=("in",), encodings={"until": "text", "untl": "date"})
     table = Table(name="t", source=source, keys=("id",), columns=COLUMNS)
 
-    assert [problem.path for problem in debezium_problems(table, ())] == [("encodings", "untl")]
+    assert [problem.path for problem in source.problems(table, ())] == [("encodings", "untl")]

@@ -13,7 +13,7 @@ from frazil.formats.records import Changed
 from frazil.sources.base import Listing, RecordMeaning, SourceDelta, stored_path
 from frazil.sources.capture import BeginsOnce, VerifiesLanding, reload_capture
 from frazil.sources.ledger import Ledger
-from frazil.spec.check.composed import fixed_part, places_of, shard_tables
+from frazil.spec.check.composed import fixed_part, shard_tables
 from frazil.spec.location import locate
 from frazil.spec.model.stores import whole_address
 from frazil.spec.sql.names import quote
@@ -108,7 +108,7 @@ class ShardedSource:
     def _is_own(self, name: str, folder: Path) -> Callable[[str], bool]:
         """Return what tells whether a path, as bronze has it, is in one of a shard's folders."""
         places = []
-        for path in places_of(self.tables[name]):
+        for path in self.tables[name].source.places(self.tables[name].name):
             place = locate(fixed_part(path), setting=f"shard {name}", folder=folder)
             address = whole_address(place.uri) if place.path is None else f"{place.path}"
             places.append(stored_path(address, folder))

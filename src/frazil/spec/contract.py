@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from frazil.spec.model.mart import Mart
-    from frazil.spec.model.pipeline import Table
+    from frazil.spec.model.source import TableSpec
     from frazil.spec.model.types import OnChange
 
 REST: Final = "*"
@@ -49,7 +49,7 @@ def added_columns(mart: Mart) -> dict[str, str]:
             return {**times, "is_current": "boolean", "is_deleted": "boolean", **known}
 
 
-def declared_columns(table: Table) -> dict[str, Column]:
+def declared_columns(table: TableSpec) -> dict[str, Column]:
     """Return the declared columns by name, in order, followed by the source's own fields that order changes."""
     columns = {column.name: column for column in table.columns or () if column.name != REST}
     own = table.source.own_fields
@@ -59,7 +59,7 @@ def declared_columns(table: Table) -> dict[str, Column]:
     return columns
 
 
-def previous_keys(table: Table) -> dict[str, str]:
+def previous_keys(table: TableSpec) -> dict[str, str]:
     """Return each declared column with the previous value of a key -> the column of that key."""
     if table.source.before_prefix is None:
         return {}
@@ -71,7 +71,7 @@ def previous_keys(table: Table) -> dict[str, str]:
     }
 
 
-def event_time(table: Table) -> str | None:
+def event_time(table: TableSpec) -> str | None:
     """Return the column with the event time of history; None if only the files can tell.
 
     The column is ``effective_at``, else the first time in ``sequence_by``, else the source's own time if a mart needs
@@ -89,17 +89,17 @@ def event_time(table: Table) -> str | None:
     return table.source.event_time if any(map(added_columns, table.marts)) else None
 
 
-def is_closed(table: Table) -> bool:
+def is_closed(table: TableSpec) -> bool:
     """Return whether the contract consists of the declared columns only."""
     return table.columns is not None and all(column.name != REST for column in table.columns)
 
 
-def on_new_column(table: Table) -> OnChange:
+def on_new_column(table: TableSpec) -> OnChange:
     """Return the policy for fields that are new at the source."""
     return table.evolution.on_new_column or ("keep" if is_closed(table) else "evolve")
 
 
-def final_names(table: Table) -> dict[str, str]:
+def final_names(table: TableSpec) -> dict[str, str]:
     """Return old field name in lower case -> current name, for each renamed field."""
     finals: dict[str, str] = {}
     lower = {old.lower(): new for old, new in table.renames.items()}
@@ -112,12 +112,12 @@ def final_names(table: Table) -> dict[str, str]:
     return finals
 
 
-def is_headerless(table: Table) -> bool:
+def is_headerless(table: TableSpec) -> bool:
     """Return whether some files of the source do not name their fields."""
     return table.source.field_names(()) is not None
 
 
-def layout(table: Table) -> tuple[str, ...] | None:
+def layout(table: TableSpec) -> tuple[str, ...] | None:
     """Return the fields of headerless files in order, without the op column; None if all files name their fields."""
     own = tuple(name for name, column in declared_columns(table).items() if column.expr is None)
     fields: tuple[str, ...] | None = table.source.field_names(own)

@@ -97,13 +97,8 @@ def check_limits(
 
 
 def _hint(table: Table) -> str:
-    ways = ["give the column a type that its values have, or string", "correct the rule"]
-    if table.source.kind == "dms":
-        ways.append("say kind: snapshot where the files are whole copies of the table, without an op")
-        if table.source.format == "csv" and not table.source.header:
-            ways.append("name in other_fields what files have from before or after a column was added or dropped")
-    if table.source.kind == "debezium":
-        ways.append("declare the encodings of fields that come without a schema")
+    usual = ["give the column a type that its values have, or string", "correct the rule"]
+    ways = [*usual, *table.source.ways_out_of_bad_rows]
     return f"{', '.join(ways)}, or raise the limit; and run again"
 
 

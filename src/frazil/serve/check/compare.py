@@ -308,13 +308,8 @@ def way_to_lost_rows(pipeline: Pipeline, table: Table) -> str:
     """Return the hint for rows whose changes never arrived."""
     if any(isinstance(capture, Reloads) for capture in captures_of(pipeline, [table.name])):
         return f"read the table again: frazil capture --reload {table.name}; frazil run"
-    match table.source.kind:
-        case "audit_log":
-            return "touch the rows at the source, so that its triggers log them (UPDATE … SET id = id); frazil run"
-        case "snapshot" | "handover":
-            return f"the next snapshot corrects it: frazil capture --select {table.name} takes it when due; frazil run"
-        case _:
-            return "have the source send these rows again, as changes or a new full load; frazil run"
+    way: str = table.source.way_to_lost_rows(table.name)
+    return way
 
 
 _TRIES: Final = 4

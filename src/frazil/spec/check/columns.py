@@ -219,31 +219,18 @@ def _event_time(table: Table, at: Path) -> Iterator[Problem]:
             )
 
 
-_BY_TIME: Final = ("dms", "audit_log")
-"""Kinds of sources whose records, truncates included, always carry the columns of ``sequence_by``."""
-
-_BY_PLACE: Final = ("audit_log", "postgres", "debezium", "snapshot", "handover")
-"""Kinds that order their changes themselves and give each change a time."""
-
-_SHARDED: Final = "dms"
-"""The only kind whose shards can share a horizon: its records never empty a shard."""
-
-
 def retention_problems(table: Table, at: Path) -> Iterator[Problem]:
     """Yield reasons why a table cannot have a retention; ``at`` is the path of the table."""
     if table.retention is None:
         return
     here, whose = (*at, "retention"), f"retention of table '{table.name}'"
-    kind = table.source.kind
-    if kind == "sharded" and table.source.first.kind == _SHARDED:
-        kind = _SHARDED
-    if kind not in (*_BY_TIME, *_BY_PLACE):
+    kind, ways = table.source.kind, table.source.retention_by
+    if not ways:
         message = f"the {whose}: changes of kind '{kind}' cannot be folded into a baseline"
-        kinds = ", ".join(dict.fromkeys((*_BY_TIME, *_BY_PLACE)))
-        yield Problem(here, message, f"only tables of {kinds}, and shards of {_SHARDED}, can have one: leave it out")
-    elif kind in _BY_PLACE and not table.sequence_by:
+        yield Problem(here, message, "leave it out; kinds of one source, and shards of DMS files, can have one")
+    elif "place" in ways and not table.sequence_by:
         yield from _by_place(table, here, whose)
-    elif kind in _BY_TIME:
+    elif "time" in ways:
         yield from _by_time(table, here, whose)
     else:
         message = f"the {whose}: records of kind '{kind}' need not carry '{table.sequence_by[0]}'"

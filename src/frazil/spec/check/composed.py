@@ -32,15 +32,6 @@ def shard_tables(table: Table) -> Mapping[str, Table]:
     }
 
 
-def places_of(table: Table) -> list[str]:
-    """Return the folders and patterns of the files of one shard's table."""
-    source = table.source
-    if source.kind == "snapshot":
-        # The source reads the differences, and the dumps that they are computed from.
-        return [f"{source.landing.rstrip('/')}/{table.name}", *([] if source.path is None else [source.path])]
-    return [path.rstrip("/") for paths in source.locations.values() for path in paths]
-
-
 def sharded_problems(table: Table, at: Path) -> Iterator[Problem]:
     """Yield problems of a table's shards; ``at`` is the path of the source."""
     source, whose = table.source, f"table '{table.name}'"
@@ -60,7 +51,7 @@ def sharded_problems(table: Table, at: Path) -> Iterator[Problem]:
             yield Problem(
                 here, f"shard '{name}' of {whose} is read in another way than the first", "give both one form"
             )
-        for path in places_of(one):
+        for path in shard.places(one.name):
             for other, place in places.items():
                 if place != name and meet(path, other):
                     hint = "each shard needs folders of its own, a landing folder too"

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol, TypeAlias
 
 from pydantic import BeforeValidator
 
 from frazil.spec.model.base import Spec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+
+    from frazil.spec.load.problem import Path, Problem
+    from frazil.spec.model.column import Column
+    from frazil.spec.model.mart import Mart
+    from frazil.spec.model.types import Evolution
 
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
+
+FoldBy: TypeAlias = Literal["time", "place"]
+
+NEXT_SNAPSHOT: Final = "the next snapshot corrects it: frazil capture --select {name} takes it when due; frazil run"
 
 Paths = Annotated[
     tuple[str, ...],
@@ -22,6 +31,37 @@ Paths = Annotated[
         json_schema_input_type=str | tuple[str, ...],
     ),
 ]
+
+
+class TableSpec(Protocol):
+    """What sources and contracts read of a declared table; :class:`~frazil.spec.model.pipeline.Table` has more."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102 - declared in Table
+
+    @property
+    def source(self) -> Any: ...  # noqa: D102 - declared in Table
+
+    @property
+    def keys(self) -> tuple[str, ...]: ...  # noqa: D102 - declared in Table
+
+    @property
+    def sequence_by(self) -> tuple[str, ...]: ...  # noqa: D102 - declared in Table
+
+    @property
+    def columns(self) -> tuple[Column, ...] | None: ...  # noqa: D102 - declared in Table
+
+    @property
+    def effective_at(self) -> str | None: ...  # noqa: D102 - declared in Table
+
+    @property
+    def marts(self) -> tuple[Mart, ...]: ...  # noqa: D102 - declared in Table
+
+    @property
+    def evolution(self) -> Evolution: ...  # noqa: D102 - declared in Table
+
+    @property
+    def renames(self) -> Mapping[str, str]: ...  # noqa: D102 - declared in Table
 
 
 class SourceSpec(Spec, ABC):
@@ -150,3 +190,32 @@ class SourceSpec(Spec, ABC):
         """Return the source with another landing folder; None if Frazil does not land its files."""
         del folder
         return None
+
+    @property
+    def retention_by(self) -> tuple[FoldBy, ...]:
+        """Return what old changes can be ordered by when they are folded into a baseline; empty if they cannot be.
+
+        ``time``: all records, truncates included, carry the columns of ``sequence_by``. ``place``: the source orders
+        its changes and gives each a time.
+        """
+        return ()
+
+    @property
+    def ways_out_of_bad_rows(self) -> list[str]:
+        """Return what to try if many records cannot be read, each as the rest of a sentence."""
+        return []
+
+    def places(self, name: str) -> list[str]:
+        """Return all folders and patterns of the files of the table with this name."""
+        del name
+        return [path.rstrip("/") for paths in self.locations.values() for path in paths]
+
+    def way_to_lost_rows(self, name: str) -> str:
+        """Return how rows reach the table with this name if their changes never arrived."""
+        del name
+        return "have the source send these rows again, as changes or a new full load; frazil run"
+
+    def problems(self, table: TableSpec, at: Path) -> Iterator[Problem]:
+        """Yield what is wrong with these settings for a table; ``at`` is the path of the source."""
+        del table, at
+        yield from ()

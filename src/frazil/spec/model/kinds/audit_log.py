@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field
 
+from frazil.spec.contract import repeated
+from frazil.spec.load.problem import Problem
 from frazil.spec.model.source import Paths, SourceSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+
+    from frazil.spec.load.problem import Path
+    from frazil.spec.model.source import FoldBy, TableSpec
 
 ARRIVAL = {"ingested_at": "_cdc_arrived_at", "source_file": "_cdc_file"}
 """Column with the arrival of a record -> the column of bronze with the value."""
@@ -156,3 +161,50 @@ class AuditLog(SourceSpec):
         """Return the names that fields of a row cannot have in bronze, in lower case."""
         columns = (*self.own_fields, self.data, self.problem_field, *ARRIVAL)
         return frozenset(name.lower() for name in (*columns, self.old_data or "", self.xid or "") if name)
+
+    @property
+    def retention_by(self) -> tuple[FoldBy, ...]:
+        """Return that entries carry all columns, and their place and time in the log."""
+        return ("time", "place")
+
+    def way_to_lost_rows(self, name: str) -> str:
+        """Return that the log must have the rows again."""
+        del name
+        return "touch the rows at the source, so that its triggers log them (UPDATE … SET id = id); frazil run"
+
+    def problems(self, table: TableSpec, at: Path) -> Iterator[Problem]:
+        """Yield what is wrong with these settings for a table."""
+        return _problems(table, at)
+
+
+_OF_A_DATABASE: Final = ("log", "landing", "xid")
+_COLUMNS: Final = ("event_id", "operation", "timestamp", "schema_name", "table_name", "data", "old_data", "xid")
+
+
+def _problems(table: TableSpec, at: Path) -> Iterator[Problem]:
+    source, whose = table.source, f"the source of table '{table.name}'"
+    if (source.path is None) == (source.url is None):
+        what = "neither path nor url" if source.path is None else "both path and url"
+        yield Problem(at, f"{whose} has {what}", "write path for files of the log, or url and log for its database")
+    elif source.path is not None:
+        for setting in _OF_A_DATABASE:
+            if getattr(source, setting) is not None:
+                yield Problem((*at, setting), f"{setting} of {whose} applies only with url", "leave it out")
+    else:
+        yield from (
+            Problem(at, f"{whose} has a url and no {setting}", hint)
+            for setting, hint in (
+                ("log", "write log: public.audit_log_dml or the like"),
+                ("landing", "write landing: ./landing/audit_log or the like; the log is captured there"),
+            )
+            if not getattr(source, setting)
+        )
+    named = [(setting, getattr(source, setting)) for setting in _COLUMNS if getattr(source, setting) is not None]
+    for setting, name in named:
+        if not name.strip():
+            yield Problem((*at, setting), f"{setting} of {whose} is empty")
+    for name in repeated(name for _, name in named):
+        settings = [setting for setting, one in named if one.lower() == name]
+        yield Problem((*at, settings[1]), f"{' and '.join(settings)} of {whose} are the same column '{name}'")
+    if any(part in {"", ".", ".."} or "/" in part for part in source.table.split(".")):
+        yield Problem((*at, "table"), f"table of {whose} is not schema.table", "write public.orders or the like")

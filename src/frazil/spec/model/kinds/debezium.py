@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field
 
+from frazil.spec.contract import is_closed
+from frazil.spec.load.problem import Problem, suggestion
 from frazil.spec.model.source import Paths, SourceSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+
+    from frazil.spec.load.problem import Path
+    from frazil.spec.model.source import FoldBy, TableSpec
 
 OP, TIME, POSITION, BEFORE = "__op", "__source_ts", "__position", "__before_"
 """Fields added to every record: operation, time and position; and the prefix of previous key values."""
@@ -171,3 +176,55 @@ class Debezium(SourceSpec):
     def is_bookkeeping(self, field: str) -> bool:
         """Return whether a field begins with two underscores, or is the declared op field."""
         return field.startswith("__") or (self.form == "flat" and field.lower() == (self.op or OP).lower())
+
+    @property
+    def retention_by(self) -> tuple[FoldBy, ...]:
+        """Return that the place in the source's log orders changes."""
+        return ("place",)
+
+    @property
+    def ways_out_of_bad_rows(self) -> list[str]:
+        """Return the setting that values without a schema point to."""
+        return ["declare the encodings of fields that come without a schema"]
+
+    def problems(self, table: TableSpec, at: Path) -> Iterator[Problem]:
+        """Yield what is wrong with these settings for a table."""
+        return _problems(table, at)
+
+
+def _problems(table: TableSpec, at: Path) -> Iterator[Problem]:
+    yield from _place(table, at)
+    source, whose = table.source, f"the source of table '{table.name}'"
+    if source.form == "envelope" and source.op != OP:
+        yield Problem((*at, "op"), f"op of {whose} has no use: an envelope has its own", "write form: flat")
+    for field, encoding in source.encodings.items():
+        yield from _value_encoding(table, field, encoding, (*at, "encodings", field))
+
+
+def _place(table: TableSpec, at: Path) -> Iterator[Problem]:
+    source, whose = table.source, f"the source of table '{table.name}'"
+    kafka = {"servers": source.servers, "topic": source.topic, "landing": source.landing}
+    given = [setting for setting, value in kafka.items() if value is not None]
+    if source.path is not None:
+        for setting in [*given, *(["properties"] if source.properties else [])]:
+            yield Problem((*at, setting), f"{whose} has path, and {setting}, which is for a topic", "leave one out")
+        if not source.path:
+            yield Problem((*at, "path"), f"path of {whose} names nothing", "name a folder, such as ./landing")
+    elif not given:
+        yield Problem(at, f"{whose} has neither files nor a topic", "write path, or servers, topic and landing")
+    else:
+        for setting, value in kafka.items():
+            if not (value or "").strip():
+                yield Problem((*at, setting), f"{whose} is a topic, and has no {setting}")
+
+
+def _value_encoding(table: TableSpec, field: str, encoding: str, at: Path) -> Iterator[Problem]:
+    whose = f"'{field}' in encodings of the source of table '{table.name}'"
+    if encoding not in ENCODINGS and not DECIMAL.fullmatch(encoding):
+        known = (*ENCODINGS, "decimal(scale)")
+        yield Problem(at, f"{whose} is '{encoding}', which is not an encoding", suggestion(encoding, known))
+    columns = table.columns or ()
+    names = [column.name for column in columns]
+    # A field without a column can still have values outside its schema: text lets such records pass.
+    if encoding != "text" and is_closed(table) and field not in names and not any(column.expr for column in columns):
+        yield Problem(at, f"{whose} is not one of the columns", suggestion(field, names))

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field
 
+from frazil.spec.contract import is_closed, is_headerless, layout, repeated
+from frazil.spec.load.problem import Problem, suggestion
 from frazil.spec.model.source import Paths, SourceSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from frazil.spec.load.problem import Path
+    from frazil.spec.model.source import FoldBy, TableSpec
 
 OLD_KEY: Final = "__before_"
 """Prefix of the fields with old keys, where the image before an update is a record of its own."""
@@ -156,6 +164,23 @@ class DmsFiles(SourceSpec):
         own = {self.op.lower(), (self.change_seq or self.op).lower()}
         return field.lower() in own or bool(self.before_prefix and field.startswith(self.before_prefix))
 
+    @property
+    def retention_by(self) -> tuple[FoldBy, ...]:
+        """Return that files order their records by the columns of ``sequence_by``."""
+        return ("time",)
+
+    @property
+    def ways_out_of_bad_rows(self) -> list[str]:
+        """Return the settings that wrong records of the files point to."""
+        ways = ["say kind: snapshot where the files are whole copies of the table, without an op"]
+        if self.format == "csv" and not self.header:
+            ways.append("name in other_fields what files have from before or after a column was added or dropped")
+        return ways
+
+    def problems(self, table: TableSpec, at: Path) -> Iterator[Problem]:
+        """Yield what is wrong with these settings for a table."""
+        return _problems(table, at)
+
 
 _NAMED: Final = r"^(?:.*/)?([0-9]{4})([0-9]{2})([0-9]{2})-([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{3})[^/]*$"
 _PARTS: Final = "{}1-{}2-{}3 {}4:{}5:{}6.{}7"
@@ -171,3 +196,121 @@ def time_in_name_sql(path: str) -> str:
     """Write :func:`time_in_name` as SQL; ``path`` is SQL of a path."""
     parts = _PARTS.replace("{}", "$")
     return f"CASE WHEN {path} RLIKE '{_NAMED}' THEN regexp_replace({path}, '{_NAMED}', '{parts}') END"
+
+
+def _problems(table: TableSpec, at: Path) -> Iterator[Problem]:
+    yield from _naming_of_fields(table, at)
+    if table.source.csv_no_sup_value is not None and table.source.csv_no_sup_value == table.source.csv_null_value:
+        message = f"csv_no_sup_value in the source of table '{table.name}' is csv_null_value"
+        yield Problem((*at, "csv_no_sup_value"), message, "leave it out: what was not logged cannot be told from NULL")
+    yield from _names(table, at)
+    yield from _other_fields(table, (*at, "other_fields"))
+    yield from _encoding(table, (*at, "encoding"))
+    yield from _fields(table, at)
+    yield from _signs(table, at)
+    yield from _transaction_files(table, at)
+    yield from _change_seq(table, (*at, "change_seq"))
+    yield from _before_image(table, (*at, "before_image_prefix"))
+
+
+def _naming_of_fields(table: TableSpec, at: Path) -> Iterator[Problem]:
+    source, whose = table.source, f"the source of table '{table.name}'"
+    if source.header and source.format == "parquet":
+        yield Problem((*at, "header"), f"header in {whose} is for CSV; Parquet files name their fields")
+    if source.fields is not None and not is_headerless(table):
+        why = "the header names the fields" if source.format == "csv" else "Parquet files name their fields"
+        yield Problem((*at, "fields"), f"fields in {whose} has no use: {why}", "leave it out")
+    if is_headerless(table) and not source.fields and (not is_closed(table) or not layout(table)):
+        yield Problem(
+            at,
+            f"{whose} has CSV files without a header, and nothing names their fields",
+            'write fields: [...] in file order, declare columns without "*", or set header: true',
+        )
+
+
+def _names(table: TableSpec, at: Path) -> Iterator[Problem]:
+    source, whose = table.source, f"names in the source of table '{table.name}'"
+    if source.names and source.format == "csv" and not source.header:
+        yield Problem(
+            (*at, "names"), f"{whose} has no use: CSV without a header names no fields", "name them in fields"
+        )
+
+
+def _encoding(table: TableSpec, at: Path) -> Iterator[Problem]:
+    source, ascii_signs = table.source, bytes(range(128))
+    try:
+        is_known = ascii_signs.decode(source.encoding) == ascii_signs.decode()
+    except (LookupError, UnicodeError):
+        is_known = False
+    if not is_known:
+        message = f"encoding of the source of table '{table.name}' is '{source.encoding}', which cannot be read"
+        yield Problem(at, message, "write one that Python knows and ASCII is a part of, such as latin-1 or cp1252")
+
+
+def _other_fields(table: TableSpec, at: Path) -> Iterator[Problem]:
+    source, whose = table.source, f"other_fields in the source of table '{table.name}'"
+    if source.other_fields and (source.fields is None or source.header or source.format != "csv"):
+        yield Problem(at, f"{whose} applies only to fields of headerless CSV", "leave it out, or write fields")
+        return
+    counts = [len(source.fields or ())]
+    for index, fields in enumerate(source.other_fields):
+        if unknown := [name for name in fields if name not in source.fields]:
+            message = f"{whose} names '{unknown[0]}', which is not one of fields"
+            yield Problem((*at, index), message, suggestion(unknown[0], source.fields))
+        if repeated(fields) or len(fields) in counts:
+            yield Problem((*at, index), f"{whose} needs lists of different lengths, each field once")
+        counts.append(len(fields))
+
+
+def _fields(table: TableSpec, at: Path) -> Iterator[Problem]:
+    fields = table.source.fields or ()
+    for name in repeated(fields):
+        yield Problem((*at, "fields"), f"field '{name}' of table '{table.name}' is listed twice")
+    for index, field in enumerate(fields):
+        if field.lower() == table.source.op.lower():
+            message = f"fields of table '{table.name}' lists the op column '{field}'"
+            yield Problem((*at, "fields", index), message, "leave it out: it precedes the fields")
+
+
+def _signs(table: TableSpec, at: Path) -> Iterator[Problem]:
+    source, whose = table.source, f"the source of table '{table.name}'"
+    for setting, sign in (("csv_delimiter", source.csv_delimiter), ("csv_escape", source.csv_escape)):
+        # Records are cut at single bytes, which is right in UTF-8 for ASCII only.
+        if sign is not None and (not sign.isascii() or sign in {'"', "\r", "\n", "\0"}):
+            hint = "write one ASCII character, neither quote, line end nor NUL"
+            yield Problem((*at, setting), f"{setting} of {whose} cannot work", hint)
+    if source.csv_escape == source.csv_delimiter:
+        yield Problem((*at, "csv_escape"), f"csv_escape of {whose} is the delimiter")
+
+
+def _transaction_files(table: TableSpec, at: Path) -> Iterator[Problem]:
+    source, whose, here = table.source, f"cdc_table of table '{table.name}'", (*at, "cdc_table")
+    if source.cdc_table is None:
+        return
+    if source.cdc_path is None:
+        yield Problem(here, f"{whose} applies only with cdc_path", "leave it out")
+    if "." not in source.cdc_table:
+        yield Problem(here, f"{whose} is not schema.table", "write public.hosts or the like")
+
+
+def _change_seq(table: TableSpec, at: Path) -> Iterator[Problem]:
+    name, fields, whose = table.source.change_seq, layout(table), f"of table '{table.name}'"
+    if name is None:
+        return
+    if not name.strip() or name.lower() == table.source.op.lower():
+        yield Problem(at, f"change_seq {whose} must name a field other than the op column")
+    elif fields and name not in fields:
+        message = f"change_seq {whose} names '{name}', which is not one of its fields"
+        yield Problem(at, message, suggestion(name, fields))
+
+
+def _before_image(table: TableSpec, at: Path) -> Iterator[Problem]:
+    prefix, fields, whose = table.source.before_image_prefix, layout(table) or (), f"of table '{table.name}'"
+    if prefix is None:
+        return
+    missing = [prefix + key for key in table.keys if key in fields and prefix + key not in fields]
+    if not prefix.strip():
+        yield Problem(at, f"before_image_prefix {whose} is empty", "write BI_ or the like, or leave it out")
+    elif missing:
+        message = f"before_image_prefix {whose} is '{prefix}', but the field '{missing[0]}' is missing"
+        yield Problem(at, message, "add it to the fields; without it a changed key is not seen")

@@ -11,10 +11,12 @@ from frazil.spec.model.kinds.audit_log import AuditLog
 from frazil.spec.model.kinds.debezium import Debezium
 from frazil.spec.model.kinds.dms import DmsFiles
 from frazil.spec.model.kinds.snapshot import Snapshots
-from frazil.spec.model.source import SourceSpec
+from frazil.spec.model.source import NEXT_SNAPSHOT, SourceSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from frazil.spec.model.source import FoldBy
 
 AT: Final = "__at"
 SNAPSHOT: Final = "__snapshot"
@@ -204,6 +206,15 @@ class Handover(SourceSpec):
     def is_bookkeeping(self, field: str) -> bool:
         """Return whether a field is one of Frazil's, or bookkeeping of the changes."""
         return field.lower() in OWN or bool(self.changes.is_bookkeeping(field))
+
+    @property
+    def retention_by(self) -> tuple[FoldBy, ...]:
+        """Return that the time of a change orders it."""
+        return ("place",)
+
+    def way_to_lost_rows(self, name: str) -> str:
+        """Return that the next snapshot has the rows."""
+        return NEXT_SNAPSHOT.format(name=name)
 
     def delete_limit(self, position: str) -> float | None:
         """Return the share of rows that a snapshot may delete; None for a truncate of the changes."""

@@ -8,10 +8,14 @@ from urllib.parse import quote
 
 from pydantic import Field
 
+from frazil.spec.load.problem import Problem
 from frazil.spec.model.source import SourceSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+
+    from frazil.spec.load.problem import Path
+    from frazil.spec.model.source import FoldBy, TableSpec
 
 OP: Final = "__op"
 POSITION: Final = "__position"
@@ -145,7 +149,24 @@ class Postgres(SourceSpec):
         """Return the field with the time of the commit."""
         return COMMITTED_AT
 
+    @property
+    def retention_by(self) -> tuple[FoldBy, ...]:
+        """Return that the place in the write-ahead log orders changes."""
+        return ("place",)
+
+    def problems(self, table: TableSpec, at: Path) -> Iterator[Problem]:
+        """Yield what is wrong with these settings for a table."""
+        return _problems(table, at)
+
 
 def table_folder(schema: str, name: str) -> str:
     """Return the folder name of a table's landing files, quoted for shells and glob patterns."""
     return quote(f"{schema}.{name}", safe="")
+
+
+def _problems(table: TableSpec, at: Path) -> Iterator[Problem]:
+    source, whose = table.source, f"the source of table '{table.name}'"
+    if not all(part.strip() for part in source.schema_and_name):
+        yield Problem((*at, "table"), f"{whose} names no table", "write public.orders or the like")
+    if any(sign in source.landing for sign in "*?["):
+        yield Problem((*at, "landing"), f"landing of {whose} is a pattern", "name one folder")

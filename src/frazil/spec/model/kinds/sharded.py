@@ -16,6 +16,8 @@ from frazil.spec.model.source import SourceSpec
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from frazil.spec.model.source import FoldBy
+
     Shard = Any
 else:
     Shard = Annotated[
@@ -153,6 +155,11 @@ class Sharded(SourceSpec):
     def is_bookkeeping(self, field: str) -> bool:
         """Return whether a field is the source's own; the shard column belongs to the table."""
         return field.lower() != self.column.lower() and bool(self.first.is_bookkeeping(field))
+
+    @property
+    def retention_by(self) -> tuple[FoldBy, ...]:
+        """Return that times order changes of shards whose records never empty a shard: these can share a horizon."""
+        return ("time",) if "time" in self.first.retention_by and not self.first.truncates else ()
 
 
 def meaning_of(shard: SourceSpec) -> dict[str, Any]:

@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field
 
-from frazil.spec.model.source import SourceSpec
+from frazil.spec.load.problem import Problem
+from frazil.spec.model.source import NEXT_SNAPSHOT, SourceSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+
+    from frazil.spec.load.problem import Path
+    from frazil.spec.model.source import FoldBy, TableSpec
 
 OP: Final = "__op"
 SNAPSHOT: Final = "__snapshot"
@@ -106,3 +110,37 @@ class Snapshots(SourceSpec):
     def is_bookkeeping(self, field: str) -> bool:
         """Return whether a field is Frazil's own."""
         return field in {OP, *self.own_fields}
+
+    @property
+    def retention_by(self) -> tuple[FoldBy, ...]:
+        """Return that dumps order changes."""
+        return ("place",)
+
+    def places(self, name: str) -> list[str]:
+        """Return the folder of the differences, which the source reads, and the dumps that they are computed from."""
+        return [f"{self.landing.rstrip('/')}/{name}", *([] if self.path is None else [self.path])]
+
+    def way_to_lost_rows(self, name: str) -> str:
+        """Return that the next dump has the rows."""
+        return NEXT_SNAPSHOT.format(name=name)
+
+    def problems(self, table: TableSpec, at: Path) -> Iterator[Problem]:
+        """Yield what is wrong with these settings for a table."""
+        return _problems(table, at)
+
+
+def _problems(table: TableSpec, at: Path) -> Iterator[Problem]:
+    source, whose = table.source, f"the source of table '{table.name}'"
+    if (source.path is None) == (source.url is None):
+        what = "neither path nor url" if source.path is None else "both path and url"
+        yield Problem(at, f"{whose} has {what}", "write path for a folder of dumps, or url and table for a database")
+    elif source.url is None:
+        yield from (
+            Problem((*at, setting), f"{setting} of {whose} applies only with url", "leave it out")
+            for setting in ("table", "every_minutes")
+            if setting in source.model_fields_set
+        )
+    elif not all(part.strip() for part in source.schema_and_table):
+        yield Problem(at, f"{whose} names no table", "write table: public.prices or the like")
+    elif "settle_seconds" in source.model_fields_set:
+        yield Problem((*at, "settle_seconds"), f"settle_seconds of {whose} has no use with url", "leave it out")
