@@ -347,6 +347,8 @@ class Topic:
     def _source(self, one: Logged) -> dict[str, Any]:
         told = {"connector": self.table.kind, "ts_ms": (one.time - _EPOCH) // timedelta(milliseconds=1)}
         told["snapshot"] = "true" if one.load else "false"
+        # It tells the changes of a transaction apart and does not order them: it may begin again with each statement.
+        number = _MOST - one.index
         match self.table.kind:
             case "mysql":
                 gtid = f"{one.server:08}-0000-0000-0000-000000000000:{one.statement}"
@@ -355,20 +357,22 @@ class Topic:
                     "gtid": gtid,
                     "file": f"bin.{one.file:06}",
                     "pos": one.begin,
-                    "row": one.index,
+                    "row": number,
                 }
             case "postgresql":
                 lsn = one.file * 1_000_000 + one.at
                 return told | {"lsn": lsn, "sequence": json.dumps([f"{one.file * 1_000_000 + one.begin}", f"{lsn}"])}
             case "sqlserver":
-                commit, change = (f"{one.file:08x}:{at:08x}:0001" for at in (one.begin, one.at))
+                commit, change = (f"{one.file:08x}:{at:08x}:0001" for at in (one.begin, number))
                 return told | {"commit_lsn": commit, "change_lsn": change, "event_serial_no": 1}
             case _:
                 scn = one.file * 1_000_000
-                numbered = {"ssn": one.index + 1}
-                return told | {"scn": f"{scn + one.at}", "commit_scn": f"{scn + one.begin}"} | numbered
+                numbered = {"ssn": number + 1}
+                return told | {"scn": f"{scn + one.begin}", "commit_scn": f"{scn + one.begin}"} | numbered
 
 
+_MOST: Final = 99
+"""Changes that a transaction may have."""
 _TYPES: Final = {
     "h": {"type": "int32"},
     "id": {"type": "int32"},

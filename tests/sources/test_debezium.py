@@ -376,10 +376,9 @@ def test_a_schema_names_its_encoding(name: str, kind: str, value: str, text: str
         ({"file": "bin.999999", "pos": 9}, {"file": "bin.1000000", "pos": 4}),
         ({"file": "bin.1", "pos": 9, "row": 9}, {"file": "bin.1", "pos": 10, "row": 0}),
         ({"file": "bin.1", "pos": 9, "snapshot": "true"}, {"file": "bin.1", "pos": 9, "row": 0}),
-        (
-            {"commit_lsn": "00a:1", "change_lsn": "00a:0", "event_serial_no": 1},
-            {"commit_lsn": "00a:1", "change_lsn": "00a:0", "event_serial_no": 2},
-        ),
+        ({"commit_lsn": "00a:1", "change_lsn": "00a:9"}, {"commit_lsn": "00b:1", "change_lsn": "00a:0"}),
+        ({"commit_lsn": "00a:1", "snapshot": "last"}, {"commit_lsn": "00a:1", "change_lsn": "00a:0"}),
+        ({"commit_lsn": "99999999999", "change_lsn": "7"}, {"commit_lsn": "100000000000", "change_lsn": "8"}),
         ({"scn": "12", "commit_scn": "20"}, {"scn": "11", "commit_scn": "100"}),
         ({"ts_ms": 1}, {"ts_us": 1001}),
         ({"ts_ms": 1744620287000, "snapshot": "true"}, {"ts_ms": 1744613916000, "snapshot": "false"}),

@@ -16,6 +16,8 @@ READS_FIRST: Final = f"{'0' * _DIGITS}/0/"
 """Prefix of the places of snapshot reads that only have a time."""
 BEFORE_CHANGES: Final = f"{'0' * _DIGITS}/1/"
 """Prefix of the place of a record without a place, if no record precedes it: older than every change of a log."""
+APART: Final = "//"
+"""What stands in a position between the place of a record in its topic or file and :func:`number_of`."""
 _READ: Final = frozenset({"true", "first", "first_in_data_collection", "last_in_data_collection", "last"})
 """Values of ``snapshot`` for reads that come before all changes of their position; incremental reads are changes."""
 _LAST_READ: Final = frozenset({"last_in_data_collection", "last"})
@@ -27,9 +29,12 @@ def place_of(source: Mapping[str, Any]) -> str | None:
     The place consists of:
 
     - PostgreSQL: the last commit before the transaction, then the record;
-    - MySQL and MariaDB: file, position and row of the binlog;
-    - SQL Server, Db2 and Oracle: commit, change and number;
+    - MySQL and MariaDB: file and position of the binlog;
+    - SQL Server, Db2 and Informix: the commit;
+    - Oracle: the commit, then the change;
     - other databases: the time in the database; snapshot reads come before all changes.
+
+    Records of one place are ordered by their topic or file: see :func:`number_of`.
 
     Args:
         source: fields of the block ``source``, as texts.
@@ -40,18 +45,46 @@ def place_of(source: Mapping[str, Any]) -> str | None:
         lsn = source["lsn"]
         return f"{_padded(lsn if commit is None or read == '0' else commit)}/{read}/{_padded(lsn)}"
     if source.get("file") and _number(source.get("pos")) is not None:
-        return f"{_binlog(str(source['file']))}/{_padded(source['pos'])}/{read}/{_padded(source.get('row') or 0)}"
+        return f"{_binlog(str(source['file']))}/{_padded(source['pos'])}/{read}"
     if source.get("commit_lsn"):
-        number = _padded(source.get("event_serial_no") or 0)
-        return f"{source['commit_lsn']}/{read}/{source.get('change_lsn') or ''}/{number}"
+        # Informix writes a number, the others digits of one length.
+        number = _number(source["commit_lsn"])
+        return f"{source['commit_lsn'] if number is None else _padded(number)}/{read}"
     if _number(source.get("scn")) is not None:
         commit = source.get("commit_scn") if _number(source.get("commit_scn")) is not None else source["scn"]
-        return f"{_padded(commit)}/{read}/{_padded(source['scn'])}/{_padded(source.get('ssn') or 0)}"
+        return f"{_padded(commit)}/{read}/{_padded(source['scn'])}"
     micros = micros_of(source)
     if micros is None:
         return None
     # A read has the time of the read, not of a change: if places are times, reads come before all changes.
     return f"{READS_FIRST}{_padded(micros)}" if read == "0" else f"{_padded(micros)}/{read}"
+
+
+def number_of(source: Mapping[str, Any]) -> str:
+    """Return the text that tells the records of one place apart; empty where each has a place of its own.
+
+    It does not order them. ``row`` and ``ssn`` count again from 0 with each statement of a transaction: those of a
+    compressed transaction of MySQL share one position. SQL Server orders the changes of a commit by ``__$command_id``,
+    which Debezium reads by and does not tell. The topic or file has all of them in their order.
+    """
+    if _number(source.get("lsn")) is not None:
+        return ""
+    if source.get("file") and _number(source.get("pos")) is not None:
+        return str(source.get("row") or 0)
+    if source.get("commit_lsn"):
+        return f"{source.get('change_lsn') or ''}.{source.get('event_serial_no') or 0}"
+    return str(source.get("ssn") or 0) if _number(source.get("scn")) is not None else ""
+
+
+def event_of(position: str) -> str:
+    """Write what the records of one change have in common: their place in the database, and their number.
+
+    Args:
+        position: SQL of a position, for Spark and DuckDB.
+    """
+    number = f"{APART}[^/]*"
+    at = rf"/([0-9]{{6}}/[0-9]{{20}}({number})?|[^/]*/[0-9]{{20}}{number}|[^/]*)$"
+    return f"concat(regexp_replace({position}, '{at}', ''), regexp_extract({position}, '({number})$', 1))"
 
 
 def lacks_place(source: Mapping[str, Any]) -> bool:

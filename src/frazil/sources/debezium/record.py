@@ -14,6 +14,7 @@ from frazil.sources.before_images import BEFORE_IMAGE
 from frazil.sources.debezium.encodings import Field, NoValueError, described, encoded, is_unavailable
 from frazil.sources.debezium.forms import check_form, is_no_change, operation_of, source_block, with_key
 from frazil.sources.debezium.place import (
+    APART,
     BEFORE_CHANGES,
     after_read,
     ends_snapshot,
@@ -21,6 +22,7 @@ from frazil.sources.debezium.place import (
     lacks_place,
     mark_of,
     micros_of,
+    number_of,
     place_of,
     stream_of,
 )
@@ -65,9 +67,9 @@ class Deletes:
         """
         self._last[partition] = (place, keys)
 
-    def at(self, partition: str, place: str) -> Keys | None:
-        """Return the key of the delete at ``place``; None if the last delete has another place."""
-        found, keys = self._last.get(partition, ("", None))
+    def take(self, partition: str, place: str) -> Keys | None:
+        """Return the key of the delete at ``place`` for the first create behind it; None if it has another place."""
+        found, keys = self._last.pop(partition, ("", None))
         return keys if found == place else None
 
 
@@ -128,11 +130,12 @@ def _list(words: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Place and time of a record in its database."""
+    """Place and time of a record in its database, and what tells it apart from others of its place."""
 
     base: str | None = None
     time: str | None = None
     mark: Mark | None = None
+    number: str = ""
 
 
 @dataclass(slots=True)
@@ -160,6 +163,7 @@ class Records:
     _declared: dict[str, str] = field(default_factory=dict)
     _encodings: dict[str, Field] = field(default_factory=dict)
     _wrong: list[str] = field(default_factory=list)
+    _count: int = 0
 
     def __post_init__(self) -> None:
         columns = self.table.columns or ()
@@ -240,7 +244,7 @@ class Records:
         image = self._images.pop(partition, None)
         row = self._enveloped(whole, ways, key) if is_envelope else self._flat(value, ways, image, is_delete=is_delete)
         if place.base is not None and (is_delete or str(op).lower() in CREATES) and has_own_place(source):
-            self._pair(row, (partition, place.base), message, is_delete=is_delete)
+            self._pair(row, (partition, f"{place.base}/{place.number}"), message, is_delete=is_delete)
         if ends_snapshot(source):
             self.types.setdefault(END, (END, "string"))
             row[END] = "true"
@@ -263,11 +267,11 @@ class Records:
         ``at`` are partition and place.
         """
         told = other_key(message, is_delete=is_delete)
-        other = self._keys(told) if told is not None else None
+        other = None if is_delete else self._deletes.take(*at)
         if is_delete:
             self._deletes.see(*at, {name: row.get(name) for name in self._lower_keys})
-        elif told is None:
-            other = self._deletes.at(*at)
+        if told is not None:
+            other = self._keys(told)
         if other is not None:
             self._add_other(row, other)
 
@@ -308,7 +312,7 @@ class Records:
             raise NoObjectError(_NO_PLACE)
         place = self._last.get(partition)
         if place is not None and place.base is not None:
-            place = _Place(after_read(place.base), place.time)
+            place = _Place(after_read(place.base), place.time, number=place.number)
         if place is None and self.table.source.form == "flat":
             place = _Place()
         if place is None and keys and self.table.source.path is not None:  # a topic that begins so has no row of it
@@ -333,7 +337,7 @@ class Records:
         """Return the place of the record before, for a record without one; without either it precedes all changes."""
         last = self._last.get(partition)
         if last is not None and last.base is not None:
-            return _Place(after_read(last.base), place.time)
+            return _Place(after_read(last.base), place.time, number=last.number)
         return _Place(None if place.base is None else f"{BEFORE_CHANGES}{place.base}", place.time)
 
     def _keys(self, key: Any) -> dict[str, str | None]:
@@ -430,13 +434,16 @@ class Records:
     def _own(self, op: Any, place: _Place, message: Mapping[str, Any]) -> dict[str, str | None]:
         partition, offset = message.get("partition"), message.get("offset")
         stream, number = stream_of(message)
+        apart, self._count = f"{APART}{place.number}" if place.number else "", self._count + 1
         if self.trail is not None and place.mark is not None:
             self.trail.see(stream, number, place.mark)
         if partition is not None and offset is not None:
-            at = f"{str(partition).rjust(6, '0')}/{str(offset).rjust(20, '0')}"
+            at = f"{str(partition).rjust(6, '0')}/{str(offset).rjust(20, '0')}{apart}"
             position: str | None = place_in_era(self.turns.get(stream, ()), number or 0, place.base, at)
         else:
-            position = None if place.base is None else f"{place.base}/{self.file}"
+            # Within a file, the number of the record orders those of one position only.
+            at = f"{self.file}/{self._count:020}{apart}" if apart else self.file
+            position = None if place.base is None else f"{place.base}/{at}"
         return {OP: text_of(op), TIME: place.time, POSITION: position}
 
 
@@ -447,7 +454,7 @@ def _place(source: Mapping[str, Any]) -> _Place:
     except OverflowError:
         time = None
     base = place_of(source)
-    return _Place(base, time, mark_of(source, base))
+    return _Place(base, time, mark_of(source, base), number_of(source))
 
 
 def _object(pairs: Any) -> dict[str, Any]:

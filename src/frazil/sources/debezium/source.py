@@ -21,7 +21,7 @@ from frazil.sources.base import (
     stored_path,
 )
 from frazil.sources.debezium.forms import CUT_BEFORE_UPDATE, OtherFormError, RecordFormError
-from frazil.sources.debezium.place import READS_FIRST
+from frazil.sources.debezium.place import READS_FIRST, event_of
 from frazil.sources.debezium.record import CLASSES, DELETES, Records, change_class
 from frazil.sources.eras import without_era
 from frazil.sources.landed_files import LANDED, lost_files, lost_message
@@ -169,8 +169,7 @@ class DebeziumSource(RecordFiles):
         # All reads of one snapshot share a place in the log. If places are times, snapshots cannot be distinguished.
         read = f"regexp_extract({position}, '^(.*?/0/)', 1)"
         snapshot = f"CASE WHEN {read} <> '' AND NOT contains({read}, '{READS_FIRST}') THEN {read} END"
-        # The place without its suffix that distinguishes records: partition and offset, or the file.
-        event = f"regexp_replace({position}, '/([0-9]{{6}}/[0-9]{{20}}|[^/]*)$', '')"
+        event = event_of(position)
         before = {key: f"{BEFORE}{key}".lower() for key in self.table.keys}
         old = {key: fields[name] for key, name in before.items() if name in fields}
         old = old if len(old) == len(before) else {}
