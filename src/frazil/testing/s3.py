@@ -86,6 +86,7 @@ class S3Server:
             "-ip.bind=127.0.0.1",
             f"-dir={self.folder}",
             "-master.telemetry=false",
+            "-master.electionTimeout=1s",  # else it looks for other masters for ten seconds
             f"-master.port={master}",
             "-master.volumeSizeLimitMB=64",
             f"-volume.port={volume}",
