@@ -28,7 +28,7 @@ def hosts(servers: Places, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     both = (Host(tmp_path_factory.mktemp("first")), Host(tmp_path_factory.mktemp("second")))
     yield both
     for host in both:
-        host.kill()
+        host.close()
 
 
 @pytest.fixture(scope="module")

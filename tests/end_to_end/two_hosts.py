@@ -155,8 +155,8 @@ class TwoHosts:
         self._come_to_an_end()
 
     def _come_to_an_end(self) -> None:
-        for key in sorted(self.asked):
-            self._settle("erase", key)
+        if self.asked:
+            self._settle("erase", *sorted(self.asked))
         self._settle("run")
 
     def _arrive(self, number: int, rounds: int) -> None:
@@ -217,7 +217,7 @@ class TwoHosts:
         what, after = self._server(), self.lot.uniform(0, 8)
         self.allowed |= OUTAGE
         with ThreadPoolExecutor(1) as beside:
-            failed = beside.submit(self._fail, what, after, self.lot.uniform(0, 6))
+            failed = beside.submit(self._fail, what, after, self.lot.uniform(0, 12))
             yield
         failed.result()
 

@@ -99,6 +99,20 @@ def test_a_jar_comes_from_the_users_mirror_once(mirror: Path) -> None:
 
 
 @pytest.mark.process
+def test_caches_that_link_to_one_folder_of_jars_have_the_same_paths(
+    mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirror.write_bytes(CONTENT)
+    first = ready_jars([PINNED])
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "jars").symlink_to(jar_folder())
+
+    monkeypatch.setenv("FRAZIL_CACHE", f"{tmp_path / 'other'}")
+
+    assert ready_jars([PINNED]) == first
+
+
+@pytest.mark.process
 def test_a_damaged_jar_is_fetched_again(mirror: Path) -> None:
     mirror.write_bytes(CONTENT)
     (path,) = ready_jars([PINNED])

@@ -191,6 +191,8 @@ def is_ready(jar: Jar) -> bool:
 def ready_jars(jars: Iterable[Jar], *, tell: Callable[[str], object] = lambda _: None) -> tuple[Path, ...]:
     """Return the paths of ``jars``, fetching those that are missing or damaged.
 
+    The paths are those behind links: Java's archive of classes is of the paths that it was made with.
+
     Args:
         jars: what is needed.
         tell: called with one line of text before each fetch.
@@ -204,7 +206,8 @@ def ready_jars(jars: Iterable[Jar], *, tell: Callable[[str], object] = lambda _:
         if not is_ready(jar):
             tell(f"fetching {jar.file_name} ({jar.size_bytes / 1e6:.0f} MB)")
             _fetch(jar)
-    return tuple(jar_folder() / jar.file_name for jar in jars)
+    folder = jar_folder().resolve()
+    return tuple(folder / jar.file_name for jar in jars)
 
 
 def _fetch(jar: Jar) -> None:
