@@ -22,7 +22,7 @@ from frazil.sources.postgres.landed.pgoutput import Decoder, changed_tables
 from frazil.spec.model.kinds.postgres import BEHIND
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from frazil.errors import FrazilError
@@ -97,13 +97,9 @@ class Turn:
             places = sql.SQL(", ").join(table.itself for table in missing)
             command = _ADD if self._rules.has_publication else _CREATE
             self._server.tell(command.format(sql.Identifier(self._publication), places))
-        found = {
-            place: table
-            if table.is_published
-            else self._server.table((table.schema, table.name), self._publication, place)
-            for place, table in self._rules.tables.items()
-        }
-        return {place: table for place, table in found.items() if table is not None}
+        for table in missing:
+            self._rules.look_again(table)
+        return self._rules.tables
 
     def _with_slot(self, state: CaptureState | None) -> CaptureState:
         """Return the state; the slot is created at the first capture."""
@@ -215,14 +211,10 @@ class Turn:
 
     def _range(self, state: CaptureState, end: int) -> CaptureState:
         """Land the changes that were committed between the position of the state and ``end``."""
-        tables = {
-            state.known[name].oid: TableRange(
-                self._landing.table(*place), self._landing.loaded_at(*place) or "", self._rules.keys[place]
-            )
-            for place in self._rules.names
-            if (name := ".".join(place)) in state.known and name in state.tables
-        }
-        files = RangeFiles((state.position, end), state.era, tables, self._server.domains())
+        places = [place for place in self._rules.names if ".".join(place) in {*state.known} & {*state.tables}]
+        ranges = {place: self._table_range(place) for place in places}
+        numbers = {state.known[".".join(place)].oid: rows for place, rows in ranges.items()}
+        files = RangeFiles((state.position, end), state.era, numbers, self._server.domains())
         decoder = Decoder(files)
         try:
             for message in self._server.peek(self._slot, self._publication, end):
@@ -230,6 +222,7 @@ class Turn:
         except psycopg.errors.ObjectNotInPrerequisiteState as error:
             raise self._rules.lost("the server no longer has the WAL that the slot needs") from error
         files.close()
+        state = self._without_missed(state, ranges, files)
         failpoint("capture.range_written")
         if files.files:
             self._landing.keep(replace(state, until=end))
@@ -244,6 +237,31 @@ class Turn:
         self._files += len(files.files)
         self._records += files.records
         return state
+
+    def _table_range(self, place: tuple[str, str]) -> TableRange:
+        loaded_at = self._landing.loaded_at(*place) or ""
+        return TableRange(self._landing.table(*place), loaded_at, self._rules.keys[place], self._rules.kept(place))
+
+    def _without_missed(
+        self, state: CaptureState, ranges: Mapping[tuple[str, str], TableRange], files: RangeFiles
+    ) -> CaptureState:
+        """Stop the tables whose changes do not say which rows they change, or to what; they are not landed."""
+        missed = set()
+        for place, rows in ranges.items():
+            # Another rule knows a column that still has another name.
+            if rows.missed is None and rows.absent and (again := sorted(rows.absent & self._column_names(place))):
+                rows.missed = f"column {again[0]} had another name for a time, and its changes have that name"
+            if rows.missed is not None:
+                rows.remove(files)
+                self._rules.stop(place, rows.missed)
+                missed.add(".".join(place))
+        tables = tuple(name for name in state.tables if name not in missed)
+        return replace(state, tables=tables, stopped=tuple(sorted({*state.stopped, *missed})))
+
+    def _column_names(self, place: tuple[str, str]) -> set[str]:
+        now = self._server.place_of(self._rules.now[place].oid)
+        table = now and self._server.table(now, self._publication)
+        return {*table.columns} if table else set()
 
     def _advance(self, position: int) -> None:
         self._server.advance(self._slot, position)
@@ -357,7 +375,7 @@ def find_uncaptured(url: str, landing: Landing, table: Table, into: Path, end: i
                 return f"slot {source.slot} cannot be read: {f'{error}'.strip().splitlines()[0]}"
             files.close()
             files.show()
-            return None
+            return rows.missed
 
 
 def count_uncaptured(url: str, landing: Landing, declared: Sequence[Table], where: str) -> Waiting:

@@ -60,6 +60,8 @@ class Known:
         unlisted: numbers of the columns that the column list of the publication leaves out.
         entry: number of its entry in the publication, which is another one whenever its column list or row filter was
             changed, or it was taken out and added again; 0 without one, and in the state of older versions.
+        publication: number of the publication, transaction that last altered it, and its settings; zeros in the state
+            of older versions.
     """
 
     oid: int
@@ -75,6 +77,7 @@ class Known:
     identity: tuple[str, ...] = ()
     unlisted: frozenset[int] = frozenset()
     entry: int = 0
+    publication: tuple[int, int, str] = (0, 0, "")
 
     @classmethod
     def parse(cls, kept: Mapping[str, Any]) -> Self:
@@ -90,6 +93,7 @@ class Known:
                 "generated": tuple(kept["generated"]),
                 "identity": tuple(kept.get("identity", ())),
                 "unlisted": frozenset(kept.get("unlisted", ())),
+                "publication": tuple(kept.get("publication", (0, 0, ""))),
             }
         )
 
@@ -113,6 +117,7 @@ class Known:
             "identity": self.identity,
             "unlisted": sorted(self.unlisted),
             "entry": self.entry,
+            "publication": self.publication,
         }
 
 
@@ -161,12 +166,23 @@ def _missed(known: Known, now: Known, renamed: Mapping[str, str], gone: list[int
         return "the row filter of its publication changed, and PostgreSQL does not send which rows came or went"
     if unlisted := _unlisted(known, now):
         return f"column {unlisted[0]} is no longer published, and PostgreSQL does not send its changes"
-    if known.entry and now.entry and known.entry != now.entry and known.unlisted == now.unlisted:
-        return "it was taken out of the publication, or its column list or row filter changed, and that was undone"
+    if undone := _undone(known, now):
+        return f"{undone}, and that was undone"
     before = {column.name for column in known.columns.values()}
     after = {column.name for column in now.columns.values()}
     if taken := sorted({old for old in renamed if old in after} | {new for new in renamed.values() if new in before}):
         return f"column {taken[0]} is another column than before under this name"
+    return None
+
+
+def _undone(known: Known, now: Known) -> str | None:
+    """Return what happened to the publication between two captures, if it looks as before."""
+    if known.entry and now.entry and known.entry != now.entry and known.unlisted == now.unlisted:
+        return "it was taken out of the publication, or its column list or row filter changed"
+    (number, altered, settings), after = known.publication, now.publication
+    is_another = number not in (0, after[0])
+    if is_another or (number and altered != after[1] and settings == after[2]):
+        return "its publication was dropped or altered"
     return None
 
 

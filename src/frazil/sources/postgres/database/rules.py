@@ -132,6 +132,14 @@ class Rules:
                 hint=f"ALTER PUBLICATION {self._publication} SET (publish = 'insert, update, delete, truncate')",
             )
 
+    def look_again(self, table: ServerTable) -> None:
+        """Take the definition of a table that was added to the publication."""
+        now = self._server.table((table.schema, table.name), self._publication, table.place)
+        del self.tables[table.place]
+        if now is not None:
+            self.tables[table.place] = now
+            self.now[table.place] = known_table(self._server, now)
+
     def _found(self, place: tuple[str, str], *, is_compared: bool) -> ServerTable | None:
         """Return a table as the server has it, found by its number if it was renamed; None if the table stops."""
         full = ".".join(place)
@@ -186,7 +194,7 @@ class Rules:
             hint = self._taken_anew(place)
             if changed.unlisted:
                 hint = f"add it to the column list of publication {self._publication}; then {hint}"
-            return TableReplacedError(f"{self._where}: {full}: {changed.missed}", hint=hint, places=frozenset({place}))
+            return self._rows_missed(place, changed.missed, hint)
         for table in self._of(place):
             for old, new in _undeclared(table, changed):
                 is_key = old.lower() in {key.lower() for key in table.keys}
@@ -307,6 +315,26 @@ class Rules:
         elif state is not None and lsn_of(confirmed) > state.position:
             yield self.lost("another process has read changes from the slot")
 
+    def kept(self, place: tuple[str, str]) -> set[str]:
+        """Return the columns that a table had at the last capture and has now, under the same names."""
+        known, now = self._known.get(".".join(place)), self.now.get(place)
+        if known is None or now is None:
+            return set()
+        both = ((column, now.columns.get(number)) for number, column in known.columns.items())
+        return {old.name for old, new in both if new is not None and new.name == old.name}
+
+    def stop(self, place: tuple[str, str], why: str) -> None:
+        """Stop a table whose changes do not say which rows they change, or to what."""
+        hint, table = self._taken_anew(place), self.tables.get(place)
+        if table is not None and table.row_filter is not None and not table.is_full:
+            hint = f"ALTER TABLE {table.sql_name} REPLICA IDENTITY FULL; then {hint}"
+        self.missed.add(place)
+        if not isinstance(self.stopped.get(place), TableReplacedError):
+            self.stopped[place] = self._rows_missed(place, why, hint)
+
+    def _rows_missed(self, place: tuple[str, str], why: str, hint: str) -> TableReplacedError:
+        return TableReplacedError(f"{self._where}: {'.'.join(place)}: {why}", hint=hint, places=frozenset({place}))
+
     def lost(self, why: str, *places: tuple[str, str]) -> SlotLostError:
         """Return the error for missing changes of some tables; of all tables if ``places`` is empty."""
         missed = frozenset(places) if places else None
@@ -389,6 +417,7 @@ def known_table(server: Server, table: ServerTable) -> Known:
         identity=table.identity,
         unlisted=table.unlisted,
         entry=table.entry,
+        publication=table.publication,
     )
 
 

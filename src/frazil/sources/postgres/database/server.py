@@ -62,7 +62,9 @@ class ServerTable:
         pages: number of pages with rows; 0 for a partitioned table.
         children: (number, full name) of tables that inherit from it; empty for a partitioned table.
         unlisted: numbers of the columns that the column list of the publication leaves out.
-        entry: number of its entry in the publication; 0 if all tables, or those of a schema or parent, are published.
+        entry: number of its entry in the publication, or that of its schema; 0 if all tables, or those of a parent, are
+            published.
+        publication: number of the publication, transaction that last altered it, and its settings.
     """
 
     place: tuple[str, str]
@@ -85,6 +87,7 @@ class ServerTable:
     children: tuple[tuple[int, str], ...] = ()
     unlisted: frozenset[int] = frozenset()
     entry: int = 0
+    publication: tuple[int, int, str] = (0, 0, "")
 
     @property
     def itself(self) -> sql.Composed:
@@ -168,7 +171,8 @@ class Server:
         if not found:
             return None
         oid, identity, kind, pages, sql_name, heirs, heir_names = found[0]
-        names, row_filter, entry = published[0] if published else (None, None, None)
+        row: tuple[Any, ...] = published[0] if published else (None, None, None, 0, 0, "")
+        names, row_filter, entry, *made = row
         generated = self.version >= _GENERATED and names is not None
         every = self.rows(_COLUMNS, oid)
         columns = [
@@ -196,6 +200,7 @@ class Server:
             is_partitioned=kind == "p",
             is_published=bool(published),
             entry=entry or 0,
+            publication=(made[0], made[1], made[2]),
             pages=pages,
             children=tuple(zip(heirs, heir_names, strict=True)) if kind == "r" else (),
             unlisted=frozenset(
@@ -251,14 +256,19 @@ FROM pg_index i
 JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[:i.indnkeyatts - 1])
 WHERE CASE %s WHEN 'p' THEN i.indisprimary AND i.indimmediate WHEN 'i' THEN i.indisreplident END AND i.indrelid = %s"""
 
-_ENTRY: Final = """
-(SELECT r.oid::int8 FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid
-WHERE p.pubname = t.pubname AND r.prrelid = format('%%I.%%I', schemaname, tablename)::regclass)
-FROM pg_publication_tables t WHERE pubname = %s AND schemaname = %s AND tablename = %s"""
+_PUBLISHED: Final = """
+SELECT NULL, NULL, r.oid::int8, p.oid::int8, p.xmin::text::int8, (to_jsonb(p) - 'oid')::text
+FROM pg_publication_tables t JOIN pg_publication p USING (pubname)
+LEFT JOIN pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = format('%%I.%%I', schemaname, tablename)::regclass
+WHERE pubname = %s AND schemaname = %s AND tablename = %s"""
 
-_PUBLISHED: Final = "SELECT NULL, NULL, " + _ENTRY
-
-_PUBLISHED_LISTS: Final = "SELECT attnames::text[], rowfilter, " + _ENTRY
+_PUBLISHED_LISTS: Final = """
+SELECT attnames::text[], rowfilter, coalesce(r.oid, n.oid)::int8, p.oid::int8, p.xmin::text::int8,
+    (to_jsonb(p) - 'oid')::text
+FROM pg_publication_tables t JOIN pg_publication p USING (pubname)
+LEFT JOIN pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = format('%%I.%%I', schemaname, tablename)::regclass
+LEFT JOIN pg_publication_namespace n ON n.pnpubid = p.oid AND n.pnnspid = quote_ident(schemaname)::regnamespace
+WHERE pubname = %s AND schemaname = %s AND tablename = %s"""
 
 _PEEK: Final = """
 SELECT data FROM pg_logical_slot_peek_binary_changes(

@@ -150,11 +150,19 @@ class TableRange:
         folder: folder of the table.
         loaded_at: position of its initial rows, as sortable text.
         keys: declared keys.
+        names: columns that the table has now and had before the range.
+
+    Attributes:
+        missed: why the changes do not say which rows they change, or to what; None if they do.
+        absent: columns of ``names`` that some changes lack; they had other names then.
     """
 
-    def __init__(self, folder: Path, loaded_at: str, keys: Collection[str]) -> None:
+    def __init__(self, folder: Path, loaded_at: str, keys: Collection[str], names: Collection[str] = ()) -> None:
         self.folder, self.loaded_at = folder, loaded_at
+        self.missed: str | None = None
+        self.absent: set[str] = set()
         self._keys = {key.lower() for key in keys}
+        self._names = frozenset(names)
         self._builder: Builder | None = None
         self._writer: pq.ParquetWriter | None = None
         self._rows = self._number = 0
@@ -189,6 +197,34 @@ class TableRange:
         if self._rows >= FILE_ROWS:
             self.close(into)
 
+    def doubts(self, relation: Relation) -> tuple[frozenset[str], list[str]]:
+        """Return the columns of ``names`` that changes lack, and the keys outside of their replica identity."""
+        identity = {relation.columns[place] for place in relation.keys}
+        others = [name for name in relation.columns if name.lower() in self._keys and name not in identity]
+        # Without an identity, PostgreSQL refuses updates and deletes.
+        return self._names.difference(relation.columns), others if identity else []
+
+    def doubt(self, doubts: tuple[frozenset[str], list[str]], unsent: Sequence[str]) -> None:
+        """Note what a change does not say.
+
+        Args:
+            doubts: doubts about its table, see :meth:`doubts`.
+            unsent: columns that an insert does not carry.
+        """
+        absent, others = doubts
+        self.absent |= absent
+        if others:
+            self.missed = f"its replica identity lacked key '{others[0]}' for a time"
+        elif unsent:
+            self.missed = f"an update moved a row into the row filter, and PostgreSQL did not send its long {unsent[0]}"
+
+    def remove(self, into: RangeFiles) -> None:
+        """Remove the hidden files."""
+        for hidden, path in [*into.files]:
+            if path.parent == self.folder:
+                hidden.unlink()
+                into.files.remove((hidden, path))
+
     def close(self, _: RangeFiles) -> None:
         """Close the current file."""
         if self._writer is not None:
@@ -202,6 +238,7 @@ class Builder:
     def __init__(self, into: RangeFiles, table: TableRange, relation: Relation, old: Sequence[int]) -> None:
         self.relation = relation
         self._into, self._table, self._old = into, table, old
+        self._doubts = table.doubts(relation)
         types = [base_type(*kind, into.domains) for kind in relation.types]
         self._schema = schema_of(relation.columns, types, old, start=hex_lsn(into.start), end=hex_lsn(into.end))
         self._binary = [oid == BYTEA for oid, _ in types]
@@ -225,6 +262,10 @@ class Builder:
         """
         into = self._into
         commit_lsn, committed_at, xid = into.transaction
+        long = unchanged if op == "i" else ()
+        # Initial rows contain earlier changes.
+        if (long or any(self._doubts)) and commit_lsn >= self._table.loaded_at:
+            self._table.doubt(self._doubts, [self.relation.columns[place] for place in long])
         self._ops.append(op)
         self._positions.append(f"{commit_lsn}-{sequence:010d}")
         self._times.append(committed_at)
