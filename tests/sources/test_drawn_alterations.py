@@ -65,6 +65,17 @@ ALTERATIONS: Final[dict[str, tuple[LiteralString, ...]]] = {
     "a column and no value": ("ALTER TABLE {t} ADD COLUMN {c} text",),
     "rename a column": ("ALTER TABLE {t} RENAME COLUMN v TO {c}", "ALTER TABLE {t} ADD COLUMN v text DEFAULT 'second'"),
     "a wider type": ("ALTER TABLE {t} ALTER COLUMN id TYPE bigint",),
+    "rename a column, and back": (
+        "ALTER TABLE {t} RENAME COLUMN v TO {c}",
+        "UPDATE {t} SET {c} = 'renamed' WHERE id % 2 = 0",
+        "ALTER TABLE {t} RENAME COLUMN {c} TO v",
+    ),
+    "other keys": ("ALTER TABLE {t} ALTER COLUMN id TYPE int USING id + 1",),
+    "a column that goes": ("ALTER TABLE {t} DROP COLUMN IF EXISTS u",),
+    "a column that comes": (
+        "ALTER TABLE {t} ADD COLUMN IF NOT EXISTS u text",
+        "UPDATE {t} SET u = 'u' WHERE id % 2 = 0",
+    ),
     "another identity": ("ALTER TABLE {t} REPLICA IDENTITY FULL",),
     "rewritten": ("ALTER TABLE {t} ALTER COLUMN v TYPE text USING v || '!'",),
     "drop and add a column": ("ALTER TABLE {t} DROP COLUMN v", "ALTER TABLE {t} ADD COLUMN v text DEFAULT 'again'"),

@@ -396,6 +396,11 @@ DDL = (
     "ALTER TABLE {t} ALTER COLUMN v TYPE text USING 'w' || {n}",
     "ALTER TABLE {t} DROP COLUMN v; ALTER TABLE {t} ADD COLUMN v text",
     "ALTER TYPE mood RENAME VALUE '{mood}' TO 'mood_{n}'",
+    "ALTER TABLE {t} RENAME v TO x; UPDATE {t} SET x = 'x{n}' WHERE id < {i}; ALTER TABLE {t} RENAME x TO v",
+    "ALTER TABLE {t} ALTER COLUMN id TYPE int USING id + 1",
+    "ALTER TABLE {t} ADD COLUMN IF NOT EXISTS w text; UPDATE {t} SET w = 'w{n}' WHERE id < {i}",
+    "ALTER TABLE {t} DROP COLUMN IF EXISTS w",
+    "ALTER TABLE {t} REPLICA IDENTITY FULL; DELETE FROM {t} WHERE id = {i}; ALTER TABLE {t} REPLICA IDENTITY DEFAULT",
     "TRUNCATE {t}",
 )
 DML = (

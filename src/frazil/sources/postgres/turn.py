@@ -17,7 +17,7 @@ from frazil.sources.postgres.database.server import Server, exported_snapshot
 from frazil.sources.postgres.errors import ServerError
 from frazil.sources.postgres.landed.files import RangeFiles, TableRange
 from frazil.sources.postgres.landed.landing import LOAD, NO_TIMELINE, RELOAD, CaptureState, Landing, lsn_of, server_lsn
-from frazil.sources.postgres.landed.load import ExportedSnapshot, RewrittenError, load_table
+from frazil.sources.postgres.landed.load import ExportedSnapshot, RewrittenError, load_table, write_truncate
 from frazil.sources.postgres.landed.pgoutput import Decoder, changed_tables
 from frazil.spec.model.kinds.postgres import BEHIND
 
@@ -197,6 +197,8 @@ class Turn:
             )
             for table in tables:
                 folder = self._landing.new_load(*table.place)
+                if prefix == RELOAD and self._rules.changed[table.place].rekeyed is not None:
+                    write_truncate(table, folder, snapshot, state.at(lsn))
                 try:
                     self._records += load_table(table, folder, snapshot, self._progress)
                 except RewrittenError:

@@ -6,17 +6,18 @@ with the definition in the state of the landing folder and decides for each tabl
 - the table has another number, or a partition was removed: rows are missing, and the table stops;
 - the row filter changed, or a column left the publication, even for a time: changes are missing, and the table stops;
 - a column was renamed: the declaration decides, and the table stops until it does;
-- a column was added with a default, labels of an enum were renamed, or a partition was attached: all rows that may
-  differ are landed again, as upserts at the place of a snapshot. A row that equals the lake's changes nothing.
+- a column was added with a default or took the name of an earlier one, labels of an enum were renamed, or a partition
+  was attached: all rows that may differ are landed again, as upserts at the place of a snapshot. A row that equals the
+  lake's changes nothing. If a column of the key changed, a truncate comes first, because rows have other keys now.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 _NUMERIC: Final = 1700
 _WIDER: Final = frozenset({(21, 23), (21, 20), (23, 20), (1043, 25), (25, 1043)})
@@ -33,12 +34,14 @@ class KnownColumn:
         name: name of the column.
         type, modifier: number and modifier of its type.
         altered: transaction that last altered it.
+        parts: number of an enum label -> the label, and of a composite type -> its fields, for all types in its type.
     """
 
     name: str
     type: int
     modifier: int
     altered: int
+    parts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +56,6 @@ class Known:
         filled: numbers of columns that may have given older rows a value when they were added.
         filenode: number of the file with the rows, which changes when they are rewritten; 0 for partitioned tables.
         partitions: number of a partition -> transaction that attached it.
-        labels: number of a label -> label, for all enums among the columns.
         row_filter: SQL condition of the published rows; None for all.
         generated: columns that the server computes and does not publish.
         identity: columns of the replica identity; empty in the state of older versions.
@@ -62,6 +64,7 @@ class Known:
             changed, or it was taken out and added again; 0 without one, and in the state of older versions.
         publication: number of the publication, transaction that last altered it, and its settings; zeros in the state
             of older versions.
+        former: names of columns that were captured once and are gone.
     """
 
     oid: int
@@ -71,36 +74,42 @@ class Known:
     filled: frozenset[int]
     filenode: int
     partitions: Mapping[int, int]
-    labels: Mapping[int, str]
     row_filter: str | None
     generated: tuple[str, ...]
     identity: tuple[str, ...] = ()
     unlisted: frozenset[int] = frozenset()
     entry: int = 0
     publication: tuple[int, int, str] = (0, 0, "")
+    former: frozenset[str] = frozenset()
 
     @classmethod
     def parse(cls, kept: Mapping[str, Any]) -> Self:
         """Return the definition from the values of :meth:`as_values`."""
         return cls(
             **{
-                **kept,
+                **{name: value for name, value in kept.items() if name != "labels"},  # of older versions
                 "place": tuple(kept["place"]),
                 "columns": {int(number): KnownColumn(**column) for number, column in kept["columns"].items()},
                 "filled": frozenset(kept["filled"]),
                 "partitions": {int(oid): attached for oid, attached in kept["partitions"].items()},
-                "labels": {int(oid): label for oid, label in kept["labels"].items()},
                 "generated": tuple(kept["generated"]),
                 "identity": tuple(kept.get("identity", ())),
                 "unlisted": frozenset(kept.get("unlisted", ())),
                 "publication": tuple(kept.get("publication", (0, 0, ""))),
+                "former": frozenset(kept.get("former", ())),
             }
         )
 
     def as_values(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         columns = {
-            number: {"name": one.name, "type": one.type, "modifier": one.modifier, "altered": one.altered}
+            number: {
+                "name": one.name,
+                "type": one.type,
+                "modifier": one.modifier,
+                "altered": one.altered,
+                "parts": dict(one.parts),
+            }
             for number, one in self.columns.items()
         }
         return {
@@ -111,13 +120,13 @@ class Known:
             "filled": sorted(self.filled),
             "filenode": self.filenode,
             "partitions": dict(self.partitions),
-            "labels": dict(self.labels),
             "row_filter": self.row_filter,
             "generated": self.generated,
             "identity": self.identity,
             "unlisted": sorted(self.unlisted),
             "entry": self.entry,
             "publication": self.publication,
+            "former": sorted(self.former),
         }
 
 
@@ -129,6 +138,7 @@ class TableDifference:
         missed: why rows came or went without changes that PostgreSQL sends; None if none did.
         renamed: old name of a column -> new name.
         refilled: why values changed without changes that PostgreSQL sends; None if none did.
+        rekeyed: the same for a column of the key; None if no key changed.
         attached: numbers of new partitions, which may have rows.
         unlisted: columns that left the publication, although the table has them.
     """
@@ -136,23 +146,38 @@ class TableDifference:
     missed: str | None = None
     renamed: Mapping[str, str]
     refilled: str | None = None
+    rekeyed: str | None = None
     attached: frozenset[int] = frozenset()
     unlisted: tuple[str, ...] = ()
 
 
-def table_difference(known: Known, now: Known) -> TableDifference:
-    """Compare the current definition of a table with the known one; both have the same number."""
+def after(known: Known, now: Known) -> Known:
+    """Return the current definition with the names of the columns that are gone since the known one."""
+    names = {column.name for column in now.columns.values()}
+    return replace(now, former=(known.former | {column.name for column in known.columns.values()}) - names)
+
+
+def table_difference(known: Known, now: Known, keys: Collection[str]) -> TableDifference:
+    """Compare the current definition of a table with the known one; both have the same number.
+
+    Args:
+        known: definition of the last capture.
+        now: definition in the catalog.
+        keys: columns that the keys of the lake are made of, in lower case.
+    """
     renamed = {
         known.columns[number].name: column.name
         for number, column in now.columns.items()
         if number in known.columns and known.columns[number].name != column.name
     }
-    refilled = [*_refilled(known, now)]
+    refilled = _refilled(known, now)
+    rekeyed = (why for name, why in refilled if name.lower() in keys)
     gone = [oid for oid, attached in known.partitions.items() if now.partitions.get(oid) != attached]
     return TableDifference(
         missed=_missed(known, now, renamed, gone),
         renamed=renamed,
-        refilled=refilled[0] if refilled else None,
+        refilled=refilled[0][1] if refilled else None,
+        rekeyed=next(rekeyed, None),
         attached=frozenset(now.partitions) - frozenset(known.partitions),
         unlisted=_unlisted(known, now),
     )
@@ -191,28 +216,36 @@ def _unlisted(known: Known, now: Known) -> tuple[str, ...]:
     return tuple(column.name for number, column in known.columns.items() if number in now.unlisted)
 
 
-def _refilled(known: Known, now: Known) -> list[str]:
-    """Return the reasons why values changed without changes that PostgreSQL sends, most important first."""
-    found = []
-    names = {column.name for column in known.columns.values()}
-    for number, column in now.columns.items():
-        before = known.columns.get(number)
-        if before is None and column.name in names:
-            found.append(f"column {column.name} was dropped and added again")
-        elif before is None and column.name in known.generated:
-            found.append(f"column {column.name} is no longer generated")
-        elif before is None and number <= known.last:
-            found.append(f"column {column.name} is published now")
-        elif before is None and (number in now.filled or known.filenode != now.filenode):
-            found.append(f"column {column.name} was added, and older rows have its default")
-        elif before is not None and not _keeps_values(before, column):
-            found.append(f"column {column.name} has another type")
-        elif before is not None and before.altered != column.altered and _is_rewritten(known, now, before, column):
-            found.append(f"column {column.name} was altered, and its values may be others")
-    relabelled = [
-        (known.labels[oid], label) for oid, label in now.labels.items() if known.labels.get(oid, label) != label
-    ]
-    return [*found, *(f"enum label '{old}' is called '{new}' now" for old, new in relabelled)]
+def _refilled(known: Known, now: Known) -> list[tuple[str, str]]:
+    """Return (column, reason) where values changed without changes that PostgreSQL sends."""
+    found = ((column.name, _refilled_column(known, now, number)) for number, column in now.columns.items())
+    return [(name, f"column {name} {why}") for name, why in found if why is not None]
+
+
+def _refilled_column(known: Known, now: Known, number: int) -> str | None:
+    column, before = now.columns[number], known.columns.get(number)
+    if before is None:
+        return _added(known, now, number)
+    if not _keeps_values(before, column):
+        return "has another type"
+    if before.altered != column.altered and _is_rewritten(known, now, before, column):
+        return "was altered, and its values may be others"
+    changed = ((old, column.parts.get(part, old)) for part, old in before.parts.items())
+    return next((f"has a type where '{old}' is '{new}' now" for old, new in changed if old != new), None)
+
+
+def _added(known: Known, now: Known, number: int) -> str | None:
+    """Return why a column that is new may have other values than those of older rows here."""
+    name = now.columns[number].name
+    if name in {column.name for column in known.columns.values()} | known.former:
+        return "was dropped and added again"
+    if name in known.generated:
+        return "is no longer generated"
+    if number <= known.last:
+        return "is published now"
+    if number in now.filled or known.filenode != now.filenode:
+        return "was added, and older rows have its default"
+    return None
 
 
 def _is_rewritten(known: Known, now: Known, before: KnownColumn, after: KnownColumn) -> bool:

@@ -9,13 +9,14 @@ import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from frazil.sources.postgres.database.known import Known, KnownColumn, table_difference
-from frazil.sources.postgres.database.server import end_of_timeline, missing_key, repeated_key
+from frazil.sources.postgres.database.known import Known, KnownColumn, after, table_difference
+from frazil.sources.postgres.database.server import end_of_timeline, missing_key, repeated_key, unwatched_key
 from frazil.sources.postgres.errors import ColumnRenamedError, ServerSetupError, SlotLostError, TableReplacedError
 from frazil.sources.postgres.landed.files import check_columns
 from frazil.sources.postgres.landed.landing import lsn_of
-from frazil.spec.contract import event_time, final_names
+from frazil.spec.contract import declared_columns, event_time, final_names
 from frazil.spec.model.kinds.postgres import OWN_FIELDS
+from frazil.spec.sql.sql import fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -138,7 +139,7 @@ class Rules:
         del self.tables[table.place]
         if now is not None:
             self.tables[table.place] = now
-            self.now[table.place] = known_table(self._server, now)
+            self.now[table.place] = self._definition(now)
 
     def _found(self, place: tuple[str, str], *, is_compared: bool) -> ServerTable | None:
         """Return a table as the server has it, found by its number if it was renamed; None if the table stops."""
@@ -159,16 +160,34 @@ class Rules:
                 hint=f"declare the table of '{self.names[place]}' as named at the server; names are case-sensitive",
             )
             return None
-        self.now[place] = known_table(self._server, table)
+        self.now[place] = self._definition(table)
+        if is_compared and known is not None and known.identity != table.identity:
+            self.stopped |= self._ambiguous(place, table, known)
+        if place in self.stopped:
+            return None
         # An unpublished table has no column list or row filter; another rule reports it.
         if is_compared and known is not None and table.is_published:
-            self.changed[place] = table_difference(known, self.now[place])
+            self.changed[place] = table_difference(known, self.now[place], self._key_columns(place))
             if stops := self._stops(place, self.changed[place]):
                 self.stopped[place] = stops
                 return None
             for old, new in (one for table in self._of(place) for one in _undeclared(table, self.changed[place])):
                 self.changed[place] = replace(self.changed[place], refilled=f"column {old} is called {new} now")
         return table
+
+    def _definition(self, table: ServerTable) -> Known:
+        known, now = self._known.get(table.full_name), known_table(self._server, table)
+        return now if known is None else after(known, now)
+
+    def _key_columns(self, place: tuple[str, str]) -> set[str]:
+        """Return the columns of the source, in lower case, that the keys of its tables are made of."""
+        found = set()
+        for table in self._of(place):
+            keys = {key.lower() for key in table.keys}
+            found |= keys | {old for old, new in final_names(table).items() if new.lower() in keys}
+            exprs = (column.expr for name, column in declared_columns(table).items() if name.lower() in keys)
+            found |= {field.lower() for expr in exprs if expr is not None for field in fields_of(expr)}
+        return found
 
     def _replaced(self, place: tuple[str, str], now: tuple[str, str] | None, *, is_there: bool) -> FrazilError:
         """Return the error for a name that now belongs to another table, or to no table."""
@@ -196,6 +215,9 @@ class Rules:
                 hint = f"add it to the column list of publication {self._publication}; then {hint}"
             return self._rows_missed(place, changed.missed, hint)
         for table in self._of(place):
+            if changed.rekeyed is not None and (own := own_order(table)) is not None:
+                why = f"{changed.rekeyed}; it is a part of the key, and rows that are gone have no {own}"
+                return self._rows_missed(place, why, self._taken_anew(place))
             for old, new in _undeclared(table, changed):
                 is_key = old.lower() in {key.lower() for key in table.keys}
                 if table.source.on_rename == "follow" and not is_key:
@@ -210,8 +232,34 @@ class Rules:
                 return ColumnRenamedError(f"{self._where}: column {old} of {full} is called {new} now", hint=hint)
         return None
 
+    def _ambiguous(
+        self, place: tuple[str, str], table: ServerTable, known: Known
+    ) -> dict[tuple[str, str], FrazilError]:
+        """Return an error if the declared keys named a row by the identity of the table, and nothing says so now."""
+        for one in self._of(place):
+            keys = {key.lower() for key in one.keys}
+            was_unique = bool(known.identity) and {column.lower() for column in known.identity} <= keys
+            if was_unique and unwatched_key(self._server, table, one):
+                self.missed.add(place)
+                return {
+                    place: ServerSetupError(
+                        f"{self._where}: keys of table '{one.name}' may name several rows of {table.full_name}: the "
+                        f"table has no unique index of only {', '.join(one.keys)} any more",
+                        hint=f"restore the index; or declare keys: [{', '.join(table.identity)}] and start over: "
+                        f"{self._begin_again(one)}; frazil run",
+                    )
+                }
+        return {}
+
     def _unfit(self, place: tuple[str, str], table: ServerTable) -> FrazilError | None:
         """Return why a table cannot be captured; None if it can."""
+        if place not in self.loaded and self._server.one("SELECT row_security_active(%s::int8::oid)", table.oid):
+            user = self._server.one("SELECT quote_ident(current_user)")
+            return ServerSetupError(
+                f"{self._where}: row-level security of {table.full_name} hides rows from role {user}, but not their "
+                "changes",
+                hint=f"ALTER ROLE {user} BYPASSRLS, as a superuser of the server",
+            )
         full = f"ALTER TABLE {table.sql_name} REPLICA IDENTITY FULL"
         if not table.identity:
             # Inserts are landed meanwhile, and other changes are impossible.
@@ -397,12 +445,14 @@ FROM pg_replication_slots WHERE slot_name = %s"""
 def known_table(server: Server, table: ServerTable) -> Known:
     """Return the current definition of a table; one query, because every turn needs it."""
     described = zip(table.numbers, table.columns, table.types, table.altered, strict=True)
+    types = [kind for kind, _ in table.types]
+    [(filenode, partitions, attached, forms)] = server.rows(_KNOWN, table.oid, types, table.oid)
     columns = {
-        number: KnownColumn(name=name, type=kind[0], modifier=kind[1], altered=altered)
+        number: KnownColumn(
+            name=name, type=kind[0], modifier=kind[1], altered=altered, parts=(forms or {}).get(f"{kind[0]}", {})
+        )
         for number, name, kind, altered in described
     }
-    types = [kind for kind, _ in table.types]
-    [(filenode, partitions, attached, numbers, labels)] = server.rows(_KNOWN, table.oid, types, table.oid)
     return Known(
         oid=table.oid,
         place=(table.schema, table.name),
@@ -411,7 +461,6 @@ def known_table(server: Server, table: ServerTable) -> Known:
         filled=table.filled,
         filenode=filenode or 0,
         partitions=dict(zip(partitions or (), attached or (), strict=True)),
-        labels=dict(zip(numbers or (), labels or (), strict=True)),
         row_filter=table.row_filter,
         generated=table.generated,
         identity=table.identity,
@@ -426,13 +475,23 @@ WITH RECURSIVE parts AS (
     SELECT t.relid::oid::int8 AS part, i.xmin::text::int8 AS attached
     FROM pg_partition_tree(%s::int8::oid) t JOIN pg_inherits i ON i.inhrelid = t.relid WHERE t.level > 0),
 types AS (
-    SELECT unnest(%s::int8[]::oid[]) AS oid
+    SELECT own AS root, own AS oid FROM unnest(%s::int8[]::oid[]) own
     UNION
-    SELECT CASE WHEN y.typtype = 'd' THEN y.typbasetype ELSE y.typelem END
-    FROM types JOIN pg_type y USING (oid) WHERE y.typtype = 'd' OR y.typelem <> 0),
-labels AS (
-    SELECT e.oid::int8 AS number, e.enumlabel::text AS label FROM pg_enum e JOIN types ON types.oid = e.enumtypid)
+    SELECT root, below.oid FROM types JOIN pg_type y USING (oid) CROSS JOIN LATERAL (
+        SELECT typbasetype AS oid FROM pg_type WHERE oid = y.oid AND typtype = 'd'
+        UNION ALL SELECT typelem FROM pg_type WHERE oid = y.oid AND typelem <> 0
+        UNION ALL SELECT rngsubtype FROM pg_range WHERE rngtypid = y.oid
+        UNION ALL SELECT atttypid FROM pg_attribute WHERE attrelid = y.typrelid AND attnum > 0 AND NOT attisdropped
+    ) below),
+forms AS (
+    SELECT root, 'label ' || e.oid AS number, e.enumlabel::text AS form
+    FROM types JOIN pg_enum e ON e.enumtypid = types.oid
+    UNION ALL
+    SELECT root, 'type ' || y.oid, string_agg(a.attnum || ':' || a.atttypid, ' ' ORDER BY a.attnum)
+    FROM types JOIN pg_type y USING (oid) JOIN pg_attribute a ON a.attrelid = y.typrelid
+    WHERE a.attnum > 0 AND NOT a.attisdropped GROUP BY 1, 2),
+of_types AS (SELECT root, json_object_agg(number, form) AS forms FROM forms GROUP BY root)
 SELECT pg_relation_filenode(%s::int8::oid)::int8,
     (SELECT array_agg(part ORDER BY part) FROM parts), (SELECT array_agg(attached ORDER BY part) FROM parts),
-    (SELECT array_agg(number ORDER BY number) FROM labels), (SELECT array_agg(label ORDER BY number) FROM labels)"""
+    (SELECT json_object_agg(root, forms) FROM of_types)"""
 """A partition that is attached again has another transaction; a renamed label keeps its number."""

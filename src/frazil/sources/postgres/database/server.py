@@ -35,8 +35,9 @@ _TEXTS: Final = {
     "lock_timeout": "0",
     "statement_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
+    "row_security": "off",
 }
-"""Settings of a session: output formats, and no timeouts."""
+"""Settings of a session: output formats, no timeouts, and an error in place of rows that a policy hides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
