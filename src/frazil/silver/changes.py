@@ -7,7 +7,7 @@ previous key, a changed key becomes two changes at the same order: a delete of t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from frazil.bronze import record as r
@@ -19,7 +19,7 @@ from frazil.spec.model.types import is_nested, outer_of
 from frazil.spec.sql.names import literal, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
@@ -38,7 +38,7 @@ BEFORE_HORIZON = "before_horizon"
 _TOO_LATE = "older than the horizon: the changes of that time are folded into the baseline"
 
 _RECORDS, _TYPED = "frazil_records", "frazil_typed"
-_MADE, _SAID, _KEPT = "_cdc_made_", "_cdc_said_", "_cdc_kept_"
+_MADE, _SAID, _KEPT, _OLD_MADE = "_cdc_made_", "_cdc_said_", "_cdc_kept_", "_cdc_old_made_"
 _REASON_SIGNS, _REASON_FIELDS = 80, 6
 _WHERE_FROM = f"{r.POSITION}, {r.ROW}, {r.FILE}, {r.BATCH}"
 
@@ -68,10 +68,19 @@ class Expressions:
     Attributes:
         made: column with an ``expr`` -> its value, over bronze.
         kept: quarantine rule with an ``expr`` -> whether a record keeps it, over typed columns.
+        old: key with an ``expr`` over the field of its name -> function of SQL of the field before the change, which
+            returns the key before the change.
     """
 
     made: Mapping[str, SparkColumn] = field(default_factory=dict)
     kept: Mapping[str, SparkColumn] = field(default_factory=dict)
+    old: Mapping[str, Callable[[str], SparkColumn]] = field(default_factory=dict)
+
+    def old_keys(self, meaning: RecordMeaning) -> tuple[list[SparkColumn], dict[str, str]]:
+        """Return columns to add to bronze, and with them key -> SQL of its text before the change."""
+        own = {key: text for key, text in meaning.old_keys.items() if key in self.old}
+        added = [self.old[key](text).alias(_OLD_MADE + key) for key, text in own.items()]
+        return added, {**meaning.old_keys, **{key: quote(_OLD_MADE + key, "value") for key in own}}
 
 
 def change_rows(
@@ -106,8 +115,10 @@ def change_rows(
     fields = {name.lower(): name for name, _ in contract.fields}
     expressions, spark = expressions or Expressions(), bronze.sparkSession
     made = [column.alias(_MADE + name) for name, column in expressions.made.items()]
-    (bronze.select("*", *made) if made else bronze).createOrReplaceTempView(_RECORDS)
     meaning = source.meaning(fields, r.POSITION)
+    old, old_keys = expressions.old_keys(meaning)
+    (bronze.select("*", *made, *old) if made else bronze).createOrReplaceTempView(_RECORDS)
+    meaning = replace(meaning, old_keys=old_keys)
     fields |= {column.name.lower(): column.name for column in _made_by_source(contract, meaning)}
     carried = _Carried({name.lower(): batch for name, batch in (since or {}).items()})
     typed = _typed(contract, meaning, fields, carried.since)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from contextlib import contextmanager
+from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +23,7 @@ from frazil.errors import DeclarationError, SessionError
 from frazil.older_spark import loggers, to_arrow
 from frazil.silver.changes import FAILS, Expressions, quarantined
 from frazil.spark.gateway import column_of, expression_of, java_class, sql_class
-from frazil.spec.sql.names import backslashes
+from frazil.spec.sql.names import backslashes, quote
 from frazil.spec.sql.sql import fields_of
 
 if TYPE_CHECKING:
@@ -171,7 +172,18 @@ def expressions_of(spark: SparkSession, contract: Contract) -> Expressions:
         for rule in contract.rules
         if rule.expr is not None and rule.on_violation == "quarantine"
     }
-    return Expressions(made=made, kept=kept)
+    old = {
+        column.name: partial(_of_field, spark, column.expr, column.name)
+        for column in contract.columns
+        if column.expr is not None and column.name in contract.keys and contract.needs(column) == {column.name.lower()}
+    }
+    return Expressions(made=made, kept=kept, old=old)
+
+
+def _of_field(spark: SparkSession, expr: str, field: str, text: str) -> SparkColumn:
+    """Return an expression over one field as :func:`attempt` does; ``text`` is SQL of another value of the field."""
+    of_value = f"transform(array({text}), {quote(field)} -> ({expr}))[0]"
+    return attempt(spark, of_value, (F.col(r.KIND) != r.BAD) & F.expr(f"{text} IS NOT NULL"))
 
 
 def is_kept(spark: SparkSession, expr: str) -> SparkColumn:

@@ -173,7 +173,8 @@ def with_keys(records: DataFrame, contract: Contract, source: Source, expression
         for name in contract.keys
         if columns[name].expr is not None
     ]
-    records.select("*", *made).createOrReplaceTempView(_VIEW)
+    old_made, old_keys = expressions.old_keys(meaning)
+    records.select("*", *made, *old_made).createOrReplaceTempView(_VIEW)
     own, old = [], []
     for name in contract.keys:
         column = columns[name]
@@ -185,8 +186,8 @@ def with_keys(records: DataFrame, contract: Contract, source: Source, expression
         elif name.lower() in fields:
             text = quote(fields[name.lower()])
         own.append(f"{exact(text, column.type, contract.beyond)} AS {quote(_OWN + name)}")
-        if name in meaning.old_keys:
-            before = exact(meaning.old_keys[name], column.type, contract.beyond)
+        if name in old_keys:
+            before = exact(old_keys[name], column.type, contract.beyond)
             old.append(f"{before} AS {quote(_OLD + name)}")
     rest = [quote(name) for name in records.columns]
     typed = f"SELECT {', '.join([*rest, *own, *old])} FROM (SELECT *, {meaning.operation} AS _cdc_op FROM {_VIEW})"
