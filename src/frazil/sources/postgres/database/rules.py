@@ -254,11 +254,10 @@ class Rules:
     def _unfit(self, place: tuple[str, str], table: ServerTable) -> FrazilError | None:
         """Return why a table cannot be captured; None if it can."""
         if place not in self.loaded and self._server.one("SELECT row_security_active(%s::int8::oid)", table.oid):
-            user = self._server.one("SELECT quote_ident(current_user)")
             return ServerSetupError(
-                f"{self._where}: row-level security of {table.full_name} hides rows from role {user}, but not their "
+                f"{self._where}: row-level security hides rows of {table.full_name} from this login, but not their "
                 "changes",
-                hint=f"ALTER ROLE {user} BYPASSRLS, as a superuser of the server",
+                hint=self._server.one(_SEES_ALL),
             )
         full = f"ALTER TABLE {table.sql_name} REPLICA IDENTITY FULL"
         if not table.identity:
@@ -428,6 +427,8 @@ def own_order(table: Table) -> str | None:
     names = (name for name in (*table.sequence_by, event_time(table)) if name is not None)
     return next((name for name in names if name not in of_source and name.lower() not in OWN_FIELDS), None)
 
+
+_SEES_ALL: Final = "SELECT format('ALTER ROLE %%I BYPASSRLS, as a superuser of the server', current_user)"
 
 _SERVER: Final = """
 SELECT system_identifier::text, current_database()::text, greatest(timeline_id, min_recovery_end_timeline)
