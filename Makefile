@@ -84,7 +84,7 @@ bench-quick: .venv-bench/.jars ## Compare with others in five minutes, and draw 
 	@touch $@
 
 .venv/.packages: .venv/.uv pyproject.toml constraints.txt
-	@echo 'setup: Python packages'
+	@echo 'setup: Python packages, half a gigabyte of downloads at first; this takes some minutes'
 	@$(UV) pip install --quiet --python $(BIN)/python -c constraints.txt -e . --group dev
 	@touch $@
 

@@ -5,10 +5,13 @@ cd "$(dirname "$0")/.."
 PATH="$PWD/.venv/bin:$PATH"
 demo=build/demo
 
+bold='' plain=''
+if [ -t 1 ]; then bold=$(printf '\033[1m') plain=$(printf '\033[0m'); fi
+
 show() {
-  printf '\n\033[1m$ frazil'
+  printf '\n%s$ frazil' "$bold"
   for word in "$@"; do case $word in *[!a-zA-Z0-9_./-]*) printf " '%s'" "$word" ;; *) printf ' %s' "$word" ;; esac; done
-  printf '\033[0m\n'
+  printf '%s\n' "$plain"
   frazil "$@"
 }
 

@@ -6,13 +6,17 @@ import importlib
 import pkgutil
 import re
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+import typer
 
 import frazil
-from frazil.cli.main import COMMANDS
+from frazil.cli.main import COMMANDS, app
 from frazil.errors import FrazilError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = [
@@ -86,6 +90,19 @@ def test_every_exit_code_is_documented(errors: list[type[FrazilError]]) -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_is_documented(command: str) -> None:
     assert re.search(rf"\bfrazil {command}\b", USERS)
+
+
+def test_the_list_of_commands_says_what_their_help_says() -> None:
+    def listed(command: Any, name: str) -> Iterator[str]:
+        parts = getattr(command, "commands", None)
+        if parts is None:
+            yield f"| `{name}` | {' '.join(command.help.partition(chr(10) * 2)[0].split())} |"
+        else:
+            yield from (row for part, one in parts.items() if not one.hidden for row in listed(one, f"{name} {part}"))
+
+    shown = [line for line in TEXTS["docs/commands.md"].splitlines() if line.startswith("| `frazil")]
+
+    assert shown == [*listed(typer.main.get_command(app), "frazil")]
 
 
 def test_every_environment_variable_is_documented() -> None:

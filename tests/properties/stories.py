@@ -210,6 +210,8 @@ class Stories:
                 for mart, rows in story.rows().items():
                     columns, have = shown(read, located["marts", mart])
                     self._note(f"{when}: {mart}", story, have, Counter(map(plain, rows)))
+                    if (counted := read_snapshot(located["marts", mart]).rows) != have.total():
+                        self.tell(f"{when}: {mart} has {have.total()} rows, and its files count {counted}", story)
                     if not columns >= {"id", *story.times, *story.columns()}:
                         self.tell(f"{when}: {mart} has the columns {columns}", story)
                 path = located["silver", f"{story.name}_quarantine"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import socket
 import subprocess
 import sys
 import uuid
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from frazil import api
 from frazil.audit import run_files
 from frazil.catalog.lock import lock
 from frazil.catalog.trouble import as_frazil_error
@@ -20,8 +22,9 @@ from frazil.plan.plan import Plan
 from frazil.plan.state import State, TableState
 from frazil.runner.past_runs import standing
 from frazil.runner.record import Record, fill_report, record_idle, report_of, run_id
+from frazil.runner.report import RunFailedError
 from frazil.serve.check.compare import not_compared
-from frazil.spec import DmsFiles, Gold, Lake, Pipeline, Table
+from frazil.spec import DmsFiles, Gold, Lake, Pipeline, Postgres, Table
 from frazil.spec.sql.select import Selection, selected
 from frazil.storage.base import MissingFolderError
 
@@ -148,6 +151,24 @@ def test_a_run_that_was_killed_is_known_until_the_next_one(pipeline: Pipeline) -
     state = State(tables={"orders": TableState(), "items": TableState()})
     record_idle(Plan(pipeline=pipeline, selection=selected(pipeline, ()), state=state))
     assert standing(pipeline, NAMES).open_run is None
+
+
+def test_a_run_whose_sources_all_fail_starts_no_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def started(*_: Any, **__: Any) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("frazil.runner.run.spark_session", started)
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"postgresql://someone@127.0.0.1:{closed.getsockname()[1]}/shop"
+        source = Postgres(url=url, table="public.orders", landing=f"{tmp_path}/landing")
+        table = Table(name="orders", source=source, keys=("id",))
+        declared = Pipeline(pipeline="p", lake=Lake(warehouse="lake"), tables=(table,)).at(tmp_path)
+        with pytest.raises(RunFailedError) as failure:
+            api.run(declared)
+
+    assert [error.code for error in failure.value.errors] == ["FZ210"]
+    assert [event["eventType"] for event in written(declared)] == ["FAIL", "START"]
 
 
 def test_an_interrupted_run_says_so(pipeline: Pipeline) -> None:

@@ -160,7 +160,7 @@ def _run(
     is_given = plan is not None
     if plan is None and spark is None:
         plan = _planned(pipeline, select, options, rebuild=rebuild)
-    if plan is not None and plan.is_idle and spark is None:
+    if plan is not None and not plan.steps and not plan.unread and spark is None:
         from frazil.runner.record import record_idle
 
         return record_idle(plan)

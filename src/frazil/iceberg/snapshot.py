@@ -89,6 +89,15 @@ class TableSnapshot:
         return self._total("records")
 
     @property
+    def rows(self) -> int:
+        """Rows of the table, by the counts of its files alone.
+
+        Frazil's own deletes name each row once, so the count is exact. Deletes of other engines can name a row twice,
+        or a file that is gone: the table has more rows then. Equality deletes (Flink's) are not counted: it has fewer.
+        """
+        return max(0, self.records - self.position_deletes)
+
+    @property
     def position_deletes(self) -> int:
         """Rows that position delete files remove; a row that is removed twice counts twice."""
         return self._total("position-deletes")

@@ -64,11 +64,9 @@ def is_ancestor(spark: SparkSession, name: str, snapshot_id: int) -> bool:
         name: quoted name of the table.
         snapshot_id: the snapshot.
     """
-    found = spark.sql(
-        f"SELECT 1 FROM {name}.history JOIN {name}.snapshots USING (snapshot_id) "
-        f"WHERE snapshot_id = {int(snapshot_id)} AND is_current_ancestor LIMIT 1"
-    )
-    return not found.isEmpty()
+    history = java_class(spark, "org.apache.iceberg.util.SnapshotUtil")
+    found: bool = history.isAncestorOf(java_table(spark, name), snapshot_id)
+    return found
 
 
 def is_missing(error: Exception) -> bool:

@@ -26,7 +26,7 @@ from frazil.marts.counts import untimed_deletes
 from frazil.marts.layout import fold_spec, with_event_time
 from frazil.plan.plan import gold_left
 from frazil.runner.past_runs import FACET, standing
-from frazil.runner.report import GoldReport, RunReport, TableReport
+from frazil.runner.report import GoldReport, RunFailedError, RunReport, TableReport
 from frazil.spec.contract import added_columns
 from frazil.spec.location import locate, warehouse
 from frazil.spec.secrets import redacted
@@ -61,7 +61,11 @@ def run_id(now: dt.datetime) -> str:
 
 
 def record_idle(plan: Plan) -> RunReport:
-    """Return the report of a run without work, and record it if it resolves an earlier failure."""
+    """Return the report of a run without steps, and record it if it failed or resolves an earlier failure.
+
+    Raises:
+        RunFailedError: tables or aggregates of the plan failed.
+    """
     now = dt.datetime.now(dt.UTC)
     report = report_of(plan.pipeline, plan.selection, run_id=run_id(now))
     fill_report(report, plan)
@@ -73,6 +77,8 @@ def record_idle(plan: Plan) -> RunReport:
     record = Record(plan.pipeline, report, now)
     record.start(())
     record.end()
+    if report.errors:
+        raise RunFailedError(report, [*plan.failed.values()])
     return report
 
 

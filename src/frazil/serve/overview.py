@@ -53,7 +53,7 @@ class MadeOverview:
         name: the table with its namespace.
         exists: whether it was ever written.
         batch, lag: newest batch, and batches by which bronze is ahead; an aggregate has none.
-        rows: rows in data files; more than the table has if ``delete_files`` is not 0.
+        rows: rows by the counts of its files, as :attr:`frazil.iceberg.snapshot.TableSnapshot.rows`.
         size_bytes, data_files, delete_files: files of the newest snapshot.
         committed_at: time of the newest commit, in UTC.
         spark_runs: how often Spark computed the rows in place of the driver.
@@ -189,7 +189,7 @@ def _made(made: LakeTable, located: Located, newest: int | None) -> tuple[MadeOv
         exists=stands.snapshot_id is not None,
         batch=stands.batch,
         lag=0 if newest is None else max(0, newest - stands.batch),
-        rows=stands.records,
+        rows=stands.rows,
         size_bytes=stands.size_bytes,
         data_files=stands.data_files,
         delete_files=stands.delete_files,
@@ -357,7 +357,7 @@ class ListedTable:
         table: its source table; of an aggregate its own name.
         exists: whether a run has created it.
         batch: newest batch it holds, 0 for none.
-        rows: rows in its data files, including rows that delete files remove.
+        rows: rows by the counts of its files, as :attr:`frazil.iceberg.snapshot.TableSnapshot.rows`.
         size_bytes: size of the newest snapshot's files.
         snapshot_id: its newest snapshot; None without one.
         committed_at: time of the newest commit, in UTC; None without one.
@@ -398,7 +398,7 @@ def listing(pipeline: Pipeline) -> Iterator[ListedTable]:
             table=made.made_of,
             exists=location is not None,
             batch=newest.batch,
-            rows=newest.records,
+            rows=newest.rows,
             size_bytes=newest.size_bytes,
             snapshot_id=newest.snapshot_id,
             committed_at=newest.committed_at,

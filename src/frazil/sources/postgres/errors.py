@@ -73,8 +73,8 @@ def require_driver() -> None:
 
 
 _HINTS: Final = {
-    "42501": "the login needs REPLICATION and SELECT on the tables, BYPASSRLS where they have row-level security, and "
-    "must own them to publish them; or let their owner do it: ALTER PUBLICATION frazil ADD TABLE …",
+    "42501": "frazil doctor names each missing right with its SQL: the login needs REPLICATION, SELECT on the tables, "
+    "BYPASSRLS where they have row-level security, and a publication of them, which only their owner can make",
     "42704": "the publication was made after the slot: SELECT pg_drop_replication_slot('…'), remove the landing "
     "folder, and run again",
     "53400": "a capture needs one permanent replication slot, and one more during an initial load: raise "

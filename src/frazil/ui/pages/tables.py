@@ -114,7 +114,7 @@ def show_late(request: Request, pipeline: Pipeline) -> dict[str, Any]:
     return {"names": names[:_LISTED], "name": name, "map": draw_heat(api.late_changes(pipeline, name))}
 
 
-LATE: Final = Page(path="/late", template="late.html", show=show_late, label="Late")
+LATE: Final = Page(path="/late", template="late.html", show=show_late, label="Arrival")
 
 
 _CHANGED_ROWS: Final = 200

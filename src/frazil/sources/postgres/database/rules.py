@@ -397,7 +397,8 @@ class Rules:
             again = [table.name for table in self._declared]
         if again:
             steps.append(" ".join(["frazil capture", *(f"--reload {name}" for name in dict.fromkeys(again))]))
-        return f"read the tables again: {'; '.join([*steps, 'frazil run'])}"
+        lost = f" ({', '.join(one.name for one in dropped)}: what its history has so far is lost)" if dropped else ""
+        return f"read the tables again{lost}: {'; '.join([*steps, 'frazil run'])}"
 
     def _taken_anew(self, place: tuple[str, str]) -> str:
         """Return the same commands for a replaced table or one with lost rows, with a note about the delete limit."""
