@@ -9,6 +9,7 @@ A fenced block is one of these; a word after its language marks it:
 ``yaml shows=PATH``     a file as a command has left it
 ``yaml``                a declaration, or a part of one
 ``sql``, ``json``       statements and values, read and not run
+``jinja``               a model of dbt, read and not run
 ``text``                a drawing, without commands
 ``… fragment``          what only another machine could run: read and not run
 """
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LANGUAGES: Final = ("console", "sh", "python", "yaml", "sql", "json", "text")
+LANGUAGES: Final = ("console", "sh", "python", "yaml", "sql", "json", "jinja", "text")
 MARKS: Final = ("writes", "shows", "fragment")
 _FENCE: Final = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _VARIES: Final = re.compile(r"\d[\d,]* Spark jobs?|\b\d[\d,]*\.\d(?= s\b|$)")
