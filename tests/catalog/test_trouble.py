@@ -37,10 +37,11 @@ for size in (1, 2, 4):
         break
 os.killpg(spark._sc._gateway.proc.pid, signal.SIGKILL)
 spark._sc._gateway.proc.wait()
-try:
-    spark.range(3).count()
-except Exception as error:
-    print(translate_error(error))
+for work in (lambda: spark.range(3).count(), lambda: frazil.run(sys.argv[1], spark=spark)):
+    try:
+        work()
+    except Exception as error:
+        print(translate_error(error))
 """
 
 
@@ -114,6 +115,7 @@ def test_a_bug_is_left_as_it_is() -> None:
         ("java.net.BindException", "x", "FZ903"),
         ("java.lang.OutOfMemoryError", "Java heap space", "FZ906"),
         ("java.lang.IllegalStateException", "x", None),
+        ("java.lang.IllegalStateException", "Cannot call methods on a stopped SparkContext.", "FZ907"),
     ],
 )
 def test_an_error_of_java_is_known_by_its_class(spark: SparkSession, java: str, words: str, code: str | None) -> None:
@@ -144,3 +146,4 @@ def test_a_too_small_heap_and_a_killed_java_have_errors(tmp_path: Path) -> None:
     assert "[FZ906] Java needs more memory" in done.stdout, done.stderr
     assert "FRAZIL_DRIVER_MEMORY" in done.stdout
     assert "[FZ907] Java has ended" in done.stdout, done.stderr
+    assert "[FZ903] Java has ended, and with it every session of this process" in done.stdout, done.stderr

@@ -232,12 +232,15 @@ def _no_memory(chain: list[Fault]) -> FrazilError | None:
 
 
 def _no_java(chain: list[Fault]) -> FrazilError | None:
-    """Return an error if Java has ended: py4j cannot connect to it, or its answer is cut off."""
+    """Return an error if Java has ended or is about to: py4j cannot connect, an answer is cut off, Spark is stopped."""
     if not any(
         fault.is_any("py4j.protocol.Py4JNetworkError")
         or (fault.is_any("builtins.ConnectionError") and has_ended())
         # Py4j's error for a missing answer; an error that Java answered with has a trace.
         or (fault.types[0] == "py4j.protocol.Py4JError" and "Trace:" not in fault.text)
+        # Java stops Spark before it ends. Spark has no type for what fails then.
+        or (fault.is_any("java.lang.IllegalStateException") and "stopped SparkContext" in fault.text)
+        or (fault.is_any("org.apache.spark.SparkException") and "SparkContext was shut down" in fault.text)
         for fault in chain
     ):
         return None

@@ -63,11 +63,13 @@ def spark_session(
     Raises:
         JavaError, JarError: no Java is found, or a jar cannot be fetched.
         StorageError: the warehouse's folder cannot be created.
-        SessionError: Java does not start, for a reason it names, or the running session lacks Iceberg.
+        SessionError: Java does not start, for a reason it names, Java of this process has ended, or the running session
+            lacks Iceberg.
         DeclarationError: the catalog refers to a secret that is not there.
     """
     refuse_connect()
     lake = _opened(pipeline)
+    _require_java()
     if SparkContext._active_spark_context is not None:  # noqa: SLF001 - the only way to see it from every thread
         return _pointed_at(SparkSession.builder.getOrCreate(), pipeline, lake)
     if "PYSPARK_GATEWAY_PORT" in os.environ:
@@ -102,11 +104,12 @@ def adopt(spark: SparkSession, pipeline: Pipeline) -> SparkSession:
     Settings made at run time do not reach sessions from ``newSession()``: see :func:`siblings`.
 
     Raises:
-        SessionError: it is a session of Spark Connect or of another Spark, Iceberg's extensions are missing or do not
-            load, or the session's ``lake`` is not the pipeline's.
+        SessionError: it is a session of Spark Connect or of another Spark, its Java has ended, Iceberg's extensions are
+            missing or do not load, or the session's ``lake`` is not the pipeline's.
         DeclarationError: the catalog refers to a secret that is not there.
     """
     refuse_connect(spark)
+    _require_java()
     _require_iceberg(spark, pipeline)
     wanted, present = _opened(pipeline), _lake_settings(spark)
     if not present:
@@ -136,6 +139,16 @@ def lake_session(spark: SparkSession | None, pipeline: Pipeline, *, short: bool 
         FrazilError: as :func:`adopt` and :func:`spark_session` raise it.
     """
     return spark_session(pipeline, short=short) if spark is None else adopt(spark, pipeline)
+
+
+def _require_java() -> None:
+    """Refuse to work on in a process whose Java has ended: no session of it answers, and Spark starts no second one."""
+    java = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - the only place that has it
+    if java is not None and java.poll() is not None:
+        raise SessionError(
+            "Java has ended, and with it every session of this process",
+            hint="start the process again; logs/spark.log in the cache folder may say why; what was published stays",
+        )
 
 
 def refuse_connect(spark: object | None = None) -> None:
