@@ -251,26 +251,41 @@ def test_the_last_read_of_a_first_snapshot_may_arrive_before_other_reads(spark: 
     assert shop.wrong() == []
 
 
+def warned(shop: Shop, name: str, *events: tuple[str, int, int], place: str = "__lsn") -> list[str]:
+    """Land flat rows and run; the codes of its warnings."""
+    rows = ({"id": key, "n": at, "__op": op, place: at, "__source_ts_ms": at} for op, key, at in events)
+    text = "".join(f"{json.dumps(row)}\n" for row in rows)
+    (shop.folder / "landing" / "t" / f"{name}.jsonl").write_text(text)
+    return [warning[:5] for warning in shop.run().tables[0].warnings]
+
+
 def test_a_snapshot_without_an_end_is_warned_of_once_changes_came_before_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     del spark
     shop = Shop(tmp_path)
-
-    def flat(name: str, *events: tuple[str, int, int]) -> list[str]:
-        rows = ({"id": key, "n": lsn, "__op": op, "__lsn": lsn, "__source_ts_ms": lsn} for op, key, lsn in events)
-        text = "".join(f"{json.dumps(row)}\n" for row in rows)
-        (tmp_path / "landing" / "t" / f"{name}.jsonl").write_text(text)
-        return [warning[:5] for warning in shop.run().tables[0].warnings]
-
     shop.declare(", form: flat")
 
-    assert flat("1", ("r", 1, 100), ("r", 2, 100)) == []
-    assert flat("2", ("u", 1, 110), ("r", 3, 100)) == []
-    assert flat("3", ("r", 1, 200), ("r", 3, 200)) == ["FZ418"]
+    assert warned(shop, "1", ("r", 1, 100), ("r", 2, 100)) == []
+    assert warned(shop, "2", ("u", 1, 110), ("r", 3, 100)) == []
+    assert warned(shop, "3", ("r", 1, 200), ("r", 3, 200)) == ["FZ418"]
     assert shop.keys() == [1, 2, 3]
     shop.declare(", form: flat, snapshots: partial")
-    assert flat("4", ("r", 1, 300)) == []
+    assert warned(shop, "4", ("r", 1, 300)) == []
+
+
+def test_reads_that_only_times_order_are_warned_of_once_older_changes_came(spark: SparkSession, tmp_path: Path) -> None:
+    del spark
+    shop, time = Shop(tmp_path), "__source_ts_ms"
+    shop.declare(", form: flat")
+
+    assert warned(shop, "1", ("r", 1, 100), ("r", 2, 100), place=time) == []
+    assert warned(shop, "2", ("u", 1, 110), ("r", 3, 109), place=time) == []
+    assert warned(shop, "3", ("r", 2, 110), place=time) == [], "of the same time"
+    assert warned(shop, "4", ("r", 1, 200), place=time) == ["FZ418"]
+    assert shop.rows("SELECT id, n FROM t ORDER BY id") == [(1, 110), (2, 110), (3, 109)]
+    shop.declare(", form: flat, snapshots: partial")
+    assert warned(shop, "5", ("r", 1, 300), place=time) == []
 
 
 class Lake:

@@ -204,12 +204,17 @@ class LoadMeaning:
         reads: operations of records that may be part of a copy.
         name: SQL expression that identifies the copy; NULL if the record is not part of one.
         ends: True if records mark the end of a copy, or the declaration says that copies have some rows only.
+        time: SQL expression for how the position of a change of the same time would begin, if only times order records
+            and a read comes before all changes; NULL for other records. None if the declaration accepts that.
+        is_read: SQL condition for positions of such reads.
     """
 
     operation: str
     reads: tuple[str, ...]
     name: str
     ends: bool
+    time: str | None
+    is_read: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -363,10 +363,14 @@ def _error(name: str, folder: str, found: Row) -> SecondLoadError:
 
 
 CODE: Final = "FZ418"
+_DIGITS_OF_TIME: Final = 20
 
 
 def unended_snapshots(context: TableRun, contract: Contract, step: Normalize, at_hand: pa.Table | None) -> list[str]:
-    """Return a warning about reads of a snapshot after other changes, if no record marks the end of a snapshot.
+    """Return warnings about reads of a snapshot after other changes.
+
+    One is about reads of a snapshot whose end no record marks: rows that it lacks stay. The other is about reads that
+    only a time orders: they come before all changes, so the values of older changes stay.
 
     Args:
         context: the table's part of the run.
@@ -375,15 +379,15 @@ def unended_snapshots(context: TableRun, contract: Contract, step: Normalize, at
         at_hand: the records if they are in the driver's memory; None reads bronze.
 
     Returns:
-        One warning, or none.
+        The warnings, or none.
 
-    Cost: free for sources whose records mark the end, in a rebuild, and for records in memory without a read. Otherwise
-        a Spark job over the records, and for reads one over the positions of silver.
+    Cost: free in a rebuild, and for records in memory without a read. Otherwise a Spark job over the records, and for
+        reads of either kind one over the positions of silver.
     """
     fields = {name.lower(): name for name, _ in contract.fields}
     load = source_of(context.table).meaning(fields, r.POSITION).load
     silver = context.head(context.changes)
-    if load is None or load.ends or step.rebuild or silver.snapshot_id is None:
+    if load is None or (load.ends and load.time is None) or step.rebuild or silver.snapshot_id is None:
         return []
     if at_hand is None:
         rows = bronze_records(context, step, context.head(context.bronze).bookmark)
@@ -395,14 +399,26 @@ def unended_snapshots(context: TableRun, contract: Contract, step: Normalize, at
     else:
         return []
     is_read = f"{quote(load.operation)} IN ({', '.join(map(literal, load.reads))})"
-    (newest,) = rows.where(is_read).agg(F.max(F.expr(load.name))).collect()[0]
-    if newest is None:
-        return []
-    before = context.spark.table(quote(*context.changes)).where(f"{r.POSITION} < {literal(newest)}")
-    if before.isEmpty():
-        return []
-    said = (
-        f"{CODE}: reads of a snapshot came after other changes, and no record marks its end: rows that it lacks stay. "
-        "Flat rows need __snapshot (add.fields), older connectors an upgrade; or say snapshots: partial in the source"
-    )
-    return [said]
+    found = [F.max(F.expr(one or "CAST(NULL AS string)")) for one in (None if load.ends else load.name, load.time)]
+    newest, time = rows.where(is_read).agg(*found).collect()[0]
+    changes = context.spark.table(quote(*context.changes))
+    said = []
+    if newest is not None and not changes.where(f"{r.POSITION} < {literal(newest)}").isEmpty():
+        said.append(
+            f"{CODE}: reads of a snapshot came after other changes, and no record marks its end: rows that it lacks "
+            "stay. Flat rows need __snapshot (add.fields), older connectors an upgrade; or say snapshots: partial in "
+            "the source"
+        )
+    if time is not None and not changes.where(_is_older(load, time)).isEmpty():
+        said.append(
+            f"{CODE}: reads of a snapshot came after older changes, and only times order them: reads come before all "
+            "changes, so values of the older changes stay. Flat rows need the position in the log (add.fields); else "
+            "begin again from the snapshot, or say snapshots: partial in the source"
+        )
+    return said
+
+
+def _is_older(load: LoadMeaning, time: str) -> str:
+    """Return the SQL condition for changes of the same server that are older than a read."""
+    server = time[:-_DIGITS_OF_TIME]
+    return f"startswith({r.POSITION}, {literal(server)}) AND {r.POSITION} < {literal(time)} AND NOT ({load.is_read})"

@@ -21,7 +21,7 @@ from frazil.sources.base import (
     stored_path,
 )
 from frazil.sources.debezium.forms import CUT_BEFORE_UPDATE, OtherFormError, RecordFormError
-from frazil.sources.debezium.place import READS_FIRST, event_of
+from frazil.sources.debezium.place import BEFORE_CHANGES, READS_FIRST, event_of
 from frazil.sources.debezium.record import CLASSES, DELETES, Records, change_class
 from frazil.sources.eras import without_era
 from frazil.sources.landed_files import LANDED, lost_files, lost_message
@@ -175,7 +175,6 @@ class DebeziumSource(RecordFiles):
         old = old if len(old) == len(before) else {}
         told = fields.get(TIME)
         operation = quote(fields[OP]) if OP in fields else "CAST(NULL AS string)"
-        ends = END in fields or self.table.source.snapshots == "partial"
         return RecordMeaning(
             operation=operation,
             change_class=change_class("_cdc_op"),
@@ -183,10 +182,22 @@ class DebeziumSource(RecordFiles):
             happened="CAST(NULL AS string)" if told is None else quote(told),
             event=EventMeaning(place=event, operation=fields[OP], deletes=DELETES) if OP in fields else None,
             plain=PlainMeaning(operation=fields.get(OP), classes=CLASSES, old_keys=old, happened=told),
-            load=LoadMeaning(operation=fields[OP], reads=("r", "read"), name=snapshot, ends=ends)
-            if OP in fields
-            else None,
+            load=None if OP not in fields else self._load_meaning(fields, position, snapshot),
             snapshot=self._snapshot_meaning(fields, snapshot),
+        )
+
+    def _load_meaning(self, fields: Mapping[str, str], position: str, snapshot: str) -> LoadMeaning:
+        # Where the source moved to another server, positions begin with a number of the server.
+        part = f"regexp_extract({position}, '^(.*?){READS_FIRST}([0-9]{{20}})', "
+        time = f"nullif(concat({part}1), {part}2)), '')"
+        accepts = self.table.source.snapshots == "partial"
+        return LoadMeaning(
+            operation=fields[OP],
+            reads=("r", "read"),
+            name=snapshot,
+            ends=END in fields or accepts,
+            time=None if accepts else time,
+            is_read=f"contains({position}, '{READS_FIRST}') OR contains({position}, '{BEFORE_CHANGES}')",
         )
 
     def _snapshot_meaning(self, fields: Mapping[str, str], place: str) -> SnapshotMeaning | None:
