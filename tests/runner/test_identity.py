@@ -308,8 +308,9 @@ def test_no_command_on_a_copied_warehouse_changes_its_original(command: str, sho
     before = {path: path.stat().st_mtime_ns for path in (shop.folder / "lake").rglob("*") if path.is_file()}
     shutil.copytree(shop.folder / "lake", shop.folder / "copy")
 
-    with pytest.raises(WarehouseMovedError):
+    with pytest.raises(FrazilError) as refused:
         WRITES[command](shop.declare(table("a"), warehouse="./copy"))
+    assert [type(error) for error in getattr(refused.value, "errors", [refused.value])] == [WarehouseMovedError]
 
     assert {path: path.stat().st_mtime_ns for path in (shop.folder / "lake").rglob("*") if path.is_file()} == before
 

@@ -235,11 +235,11 @@ class Rules:
     def _ambiguous(
         self, place: tuple[str, str], table: ServerTable, known: Known
     ) -> dict[tuple[str, str], FrazilError]:
-        """Return an error if the declared keys named a row by the identity of the table, and nothing says so now."""
+        """Return an error if the identity made declared keys unique and is another now; without one, rows only come."""
         for one in self._of(place):
             keys = {key.lower() for key in one.keys}
-            was_unique = bool(known.identity) and {column.lower() for column in known.identity} <= keys
-            if was_unique and unwatched_key(self._server, table, one):
+            was_unique = known.identity and {column.lower() for column in known.identity} <= keys
+            if was_unique and table.identity and unwatched_key(self._server, table, one):
                 self.missed.add(place)
                 return {
                     place: ServerSetupError(
