@@ -96,3 +96,11 @@ def test_metadata_names_types_as_spark_does(spark: SparkSession) -> None:
 
     assert by_java.columns == columns
     assert read_snapshot(by_java.location).columns == columns
+
+
+def test_rows_that_delete_files_remove_are_not_counted() -> None:
+    summary = {"total-records": "19", "total-position-deletes": "4", "total-delete-files": "2"}
+
+    assert TableSnapshot(summary=summary).rows == 15
+    assert TableSnapshot(summary={**summary, "total-position-deletes": "20"}).rows == 0, "removed twice"
+    assert TableSnapshot().rows == 0

@@ -189,6 +189,10 @@ def sharded(**shard: str) -> dict[str, Any]:
         ({"source": sharded(path="landing/eu")}, ""),
         ({"source": sharded(path="landing/eu"), "sequence_by": []}, "needs a time that orders changes"),
         (
+            {"source": sharded(kind="audit_log", path="landing/eu", table="public.hosts")},
+            "changes of kind 'sharded' cannot be folded into a baseline",
+        ),
+        (
             {"source": sharded(kind="snapshot", path="landing/eu"), "sequence_by": []},
             "changes of kind 'sharded' cannot be folded into a baseline",
         ),

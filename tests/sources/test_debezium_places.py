@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pytest
 
-from frazil.sources.debezium.place import event_of
+from frazil.sources.debezium.place import ends_snapshot, event_of
 from frazil.sources.debezium.record import Records
 from frazil.sources.debezium.source import LostOffsetsError, verify_offsets
 from frazil.spec import Debezium, Table
@@ -138,3 +138,8 @@ def test_changes_of_one_transaction_are_ordered_by_their_topic_or_file(
     assert [one for one in found if "__before_id" in one] == []
     assert [event_at(one) for one in places[:4]] == [*map(event_at, places[:3]), event_at(places[0])]
     assert len({*map(event_at, places)}) == 3
+
+
+def test_a_last_read_ends_a_snapshot_only_where_places_tell_snapshots_apart() -> None:
+    assert ends_snapshot({"snapshot": "last", "lsn": 9, "ts_ms": 1})
+    assert not ends_snapshot({"snapshot": "last", "ts_ms": 1})

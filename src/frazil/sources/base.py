@@ -205,7 +205,7 @@ class LoadMeaning:
         name: SQL expression that identifies the copy; NULL if the record is not part of one.
         ends: True if records mark the end of a copy, or the declaration says that copies have some rows only.
         time: SQL expression for how the position of a change of the same time would begin, if only times order records
-            and a read comes before all changes; NULL for other records. None if the declaration accepts that.
+            and a read comes before all changes; NULL for other records.
         is_read: SQL condition for positions of such reads.
     """
 
@@ -213,7 +213,7 @@ class LoadMeaning:
     reads: tuple[str, ...]
     name: str
     ends: bool
-    time: str | None
+    time: str
     is_read: str
 
 

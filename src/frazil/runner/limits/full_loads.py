@@ -381,13 +381,13 @@ def unended_snapshots(context: TableRun, contract: Contract, step: Normalize, at
     Returns:
         The warnings, or none.
 
-    Cost: free in a rebuild, and for records in memory without a read. Otherwise a Spark job over the records, and for
-        reads of either kind one over the positions of silver.
+    Cost: free for sources whose records mark the end, in a rebuild, and for records in memory without a read. Otherwise
+        a Spark job over the records, and for reads of either kind one over the positions of silver.
     """
     fields = {name.lower(): name for name, _ in contract.fields}
     load = source_of(context.table).meaning(fields, r.POSITION).load
     silver = context.head(context.changes)
-    if load is None or (load.ends and load.time is None) or step.rebuild or silver.snapshot_id is None:
+    if load is None or load.ends or step.rebuild or silver.snapshot_id is None:
         return []
     if at_hand is None:
         rows = bronze_records(context, step, context.head(context.bronze).bookmark)
@@ -399,8 +399,7 @@ def unended_snapshots(context: TableRun, contract: Contract, step: Normalize, at
     else:
         return []
     is_read = f"{quote(load.operation)} IN ({', '.join(map(literal, load.reads))})"
-    found = [F.max(F.expr(one or "CAST(NULL AS string)")) for one in (None if load.ends else load.name, load.time)]
-    newest, time = rows.where(is_read).agg(*found).collect()[0]
+    newest, time = rows.where(is_read).agg(F.max(F.expr(load.name)), F.max(F.expr(load.time))).collect()[0]
     changes = context.spark.table(quote(*context.changes))
     said = []
     if newest is not None and not changes.where(f"{r.POSITION} < {literal(newest)}").isEmpty():

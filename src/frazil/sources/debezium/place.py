@@ -100,8 +100,8 @@ def lacks_place(source: Mapping[str, Any]) -> bool:
 
 
 def ends_snapshot(source: Mapping[str, Any]) -> bool:
-    """Return True for the last read of a table in a snapshot of all its rows."""
-    return str(source.get("snapshot")).lower() in _LAST_READ
+    """Return True for the last read of a table in a snapshot of all its rows, if places tell snapshots apart."""
+    return str(source.get("snapshot")).lower() in _LAST_READ and commit_order(source) is not None
 
 
 def has_own_place(source: Mapping[str, Any]) -> bool:

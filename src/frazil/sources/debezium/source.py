@@ -190,13 +190,12 @@ class DebeziumSource(RecordFiles):
         # Where the source moved to another server, positions begin with a number of the server.
         part = f"regexp_extract({position}, '^(.*?){READS_FIRST}([0-9]{{20}})', "
         time = f"nullif(concat({part}1), {part}2)), '')"
-        accepts = self.table.source.snapshots == "partial"
         return LoadMeaning(
             operation=fields[OP],
             reads=("r", "read"),
             name=snapshot,
-            ends=END in fields or accepts,
-            time=None if accepts else time,
+            ends=END in fields or self.table.source.snapshots == "partial",
+            time=time,
             is_read=f"contains({position}, '{READS_FIRST}') OR contains({position}, '{BEFORE_CHANGES}')",
         )
 

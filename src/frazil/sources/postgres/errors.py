@@ -75,8 +75,8 @@ def require_driver() -> None:
 _HINTS: Final = {
     "42501": "frazil doctor names each missing right with its SQL: the login needs REPLICATION, SELECT on the tables, "
     "BYPASSRLS where they have row-level security, and a publication of them, which only their owner can make",
-    "42704": "the publication was made after the slot: SELECT pg_drop_replication_slot('…'), remove the landing "
-    "folder, and run again",
+    "42704": "the publication was made after the slot: SELECT pg_drop_replication_slot('…'), and run again; keep the "
+    "landing folder, so that the run names the tables to read again",
     "53400": "a capture needs one permanent replication slot, and one more during an initial load: raise "
     "max_replication_slots, or drop an unused slot",
 }
