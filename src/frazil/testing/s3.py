@@ -16,7 +16,9 @@ import sys
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
+from random import sample
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Final
 
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
 _START_SECONDS: Final = 240
 _STOP_SECONDS: Final = 15
 _ACCOUNT: Final = "000000000000"
-_HIGHEST_PORT: Final = 50_000
-"""SeaweedFS takes for a second port the first one plus 10,000."""
+_PORTS: Final = range(11_000, 21_000)
+"""SeaweedFS takes a second port, 10,000 above. Connections get ports above both, so none takes one before the server."""
 
 
 @dataclass(slots=True)
@@ -184,16 +186,14 @@ def _environment() -> dict[str, str]:
 
 
 def _free_ports(count: int) -> list[int]:
-    found: list[int] = []
-    while len(found) < count:
-        with socket.socket() as one, socket.socket() as beside:
-            one.bind(("127.0.0.1", 0))
-            port = int(one.getsockname()[1])
-            if port > _HIGHEST_PORT or port in found:
-                continue
-            try:
-                beside.bind(("127.0.0.1", port + 10_000))
-            except OSError:
-                continue
-            found.append(port)
-    return found
+    ports = (port for port in sample(_PORTS, len(_PORTS)) if _is_free(port) and _is_free(port + 10_000))
+    return [*islice(ports, count)]
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as one:
+        try:
+            one.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
