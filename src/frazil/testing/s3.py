@@ -32,7 +32,7 @@ _START_SECONDS: Final = 240
 _STOP_SECONDS: Final = 15
 _ACCOUNT: Final = "000000000000"
 _PORTS: Final = range(11_000, 21_000)
-"""SeaweedFS takes a second port, 10,000 above. Connections get ports above both, so none takes one before the server."""
+"""SeaweedFS takes a second port, 10,000 above. The system gives connections higher ports, so none takes one first."""
 
 
 @dataclass(slots=True)
