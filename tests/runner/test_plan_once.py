@@ -10,12 +10,17 @@ from tests.hostile.situation import command
 
 import frazil
 from frazil import api
+from frazil.iceberg.metadata import DamagedTableError
 from frazil.runner.planner import OutdatedPlanError
+from frazil.spark.gateway import java_table
+from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.shop import Shop
+
+    from frazil.runner.table_run import TableRun
 
 pytestmark = pytest.mark.spark
 
@@ -144,3 +149,24 @@ def test_a_plan_that_failed_fails_the_run_in_the_same_way(shop: Shop) -> None:
 
     assert [error.code for error in plan.errors] == ["FZ201"]
     assert caught.value.report.errors == plan.errors
+
+
+@pytest.mark.parametrize(("elsewhere", "code"), [(False, "FZ306"), (True, "FZ600")])
+def test_files_that_another_process_removed_meanwhile_are_no_damage(
+    *, elsewhere: bool, code: str, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where an erase on another host ends while this run stands still."""
+    shop.land("20260101.csv", ONE)
+    shop.run()
+
+    def reads(context: TableRun, *_: object) -> None:
+        if elsewhere:
+            java_table(shop.session, quote(*context.changes)).newFastAppend().commit()
+        raise DamagedTableError("s3://lake/silver/orders_changes/metadata/1-m0.avro", "cannot be read")
+
+    monkeypatch.setattr("frazil.runner.run._do", reads)
+    shop.land("20260102.csv", TWO)
+    with pytest.raises(frazil.RunFailedError) as failed:
+        shop.run()
+
+    assert [error.code for error in failed.value.errors] == [code]

@@ -16,6 +16,8 @@ from frazil.audit.certificates import Certifying, rules_of
 from frazil.catalog.lock import run_lock
 from frazil.catalog.trouble import as_frazil_error, translated
 from frazil.errors import DeclarationError, Failure
+from frazil.iceberg.metadata import DamagedTableError
+from frazil.lake.commit import came_second
 from frazil.plan.plan import input_bytes, read_only
 from frazil.runner.capture import capture_once
 from frazil.runner.compact import compact_appended
@@ -267,10 +269,20 @@ def do_table(context: TableRun, steps: Sequence[Step]) -> list[FrazilError]:
             report.jobs = _jobs_of(group, context.spark)
         report.seconds = time.monotonic() - began
     warn_of_late(report)
-    failures = {name: as_frazil_error(error, context.pipeline) for name, error in errors.items()}
+    failures = {name: _failure(context, error) for name, error in errors.items()}
     report.errors += [Failure.of(name, failure) for name, failure in failures.items()]
     report.outcome = "failed" if failures else "done"
     return [*failures.values()]
+
+
+def _failure(context: TableRun, error: Exception) -> FrazilError:
+    """Return an error as Frazil's own; files that another process removed meanwhile are no damage."""
+    found = as_frazil_error(error, context.pipeline)
+    if isinstance(found, DamagedTableError):
+        with suppress(Exception):  # the lake cannot be asked: the table may be damaged
+            if (path := context.overtaken()) is not None:
+                return came_second(path)
+    return found
 
 
 def _do(context: TableRun, steps: Sequence[Step], group: str) -> dict[str, Exception]:

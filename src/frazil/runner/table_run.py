@@ -141,6 +141,16 @@ class TableRun:
             self.heads[path] = found
         return self.heads[path]
 
+    def overtaken(self) -> tuple[str, ...] | None:
+        """Return the path of a table that another process has committed to since this run read it; None without one.
+
+        An erase or a maintenance on another host may then have removed files that this run still reads.
+        """
+        for path, known in self.heads.items():
+            if head(self.spark, quote(*path), rebuilt=True).snapshot_id != known.snapshot_id:
+                return path
+        return None
+
     @contextmanager
     def transaction(self, path: tuple[str, ...], bookmark: Mapping[str, Any]) -> Iterator[TableTransaction]:
         """Open a transaction on a table at its snapshot, and record the published snapshot."""
