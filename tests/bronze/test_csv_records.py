@@ -231,13 +231,31 @@ def test_without_header_somebody_has_to_name_the_fields(landing: Landing) -> Non
 
 def test_a_change_sequence_is_the_position_of_changes(landing: Landing) -> None:
     landing.write("LOAD00000001.csv", b"1,\n")
-    landing.write("20240101-000000000.csv", b"U,1,20240101000000000000\nU,2,\n")
+    landing.write("20240101-000000000.csv", b"U,1,20240101101112000000000000000000042\nU,2,\n")
 
     rows = landing.rows("id seq", change_seq="seq")
 
     assert [row["_cdc_position"] for row in rows if row["_cdc_kind"] == "record"] == [
-        "0/LOAD00000001.csv/", "1/20240101000000000000", "1/20240101-000000000.csv/",
+        "0/LOAD00000001.csv/", "1/20240101101112000000000000000000042", "1/20240101-000000000.csv/",
     ]  # fmt: skip
+
+
+def test_change_sequences_are_ordered_as_numbers(landing: Landing) -> None:
+    numbers = ["0", " 9", "10", "0" * 40 + "11", "9" * 35, "1" + "0" * 35, "1" + "0" * 38]
+    landing.write("20240101-000000000.csv", "".join(f"U,{number},x\n" for number in numbers).encode())
+
+    rows = [row for row in landing.rows("seq v", change_seq="seq") if row["_cdc_kind"] == "record"]
+    by_position = sorted(rows, key=lambda row: row["_cdc_position"])
+
+    assert [row["seq"] for row in by_position] == numbers
+
+
+def test_change_sequences_that_are_no_numbers_are_ordered_as_text(landing: Landing) -> None:
+    landing.write("20240101-000000000.csv", b"U,0000002B:00000478:0003,x\n")
+
+    (row,) = [row for row in landing.rows("seq v", change_seq="seq") if row["_cdc_kind"] == "record"]
+
+    assert row["_cdc_position"] == "1/0000002B:00000478:0003"
 
 
 def test_an_escape_character_takes_the_place_of_doubled_quotes(landing: Landing) -> None:

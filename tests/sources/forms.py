@@ -63,7 +63,7 @@ class DmsSequenced(DmsCsv):
     settings: dict[str, Any] = field(default_factory=lambda: {"header": "true", "change_seq": "seq"})
 
     def write(self, landing: Path, number: int, records: Sequence[Record]) -> list[Path]:
-        numbered = [{**record, "seq": f"{number:06}{row:06}"} for row, record in enumerate(records)]
+        numbered = [{**record, "seq": f"{number * 1_000 + row}"} for row, record in enumerate(records)]
         file = landing / f"20260101-{999_999_999 - number:09}.csv"
         self._put(file, write_csv(numbered))
         return [file]

@@ -7,8 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow.compute as pc
+
 from frazil.formats.csv_reader import CsvFile
 from frazil.formats.parquet_file import ParquetFile, count_rows
+from frazil.formats.records import Changed
 from frazil.sources.base import SNAPSHOT, FileRecords, PlainMeaning, RecordMeaning, is_snapshot
 from frazil.sources.before_images import classes_of, old_key
 from frazil.sources.dms import layout
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from frazil.formats.records import Parsed, RecordReader
     from frazil.sources.base import Listing, NewFile, SourceDelta, SourceFile
     from frazil.sources.ledger import Ledger
     from frazil.sources.new_files import Content
@@ -43,6 +47,12 @@ NO_OP_COLUMN: Final = "no_op_column"
 """Reason for the records of a change file without the op column."""
 
 
+_PLACE: Final = "_cdc_dms_place"
+"""What a reader calls the place of a record; bronze has no such column."""
+_DIGITS: Final = 35
+"""Digits of a change sequence of DMS."""
+_LONGEST: Final = 100
+"""Digits of a number that still has an order."""
 _DAY_NS: Final = 86_400 * 10**9
 
 
@@ -51,6 +61,30 @@ def _named_ns(path: str) -> int:
     with suppress(ValueError):
         return int(datetime.fromisoformat(f"{time_in_name(path) or ''}Z").timestamp()) * 10**9
     return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """Adds the place of each record, from its change sequence.
+
+    Positions are compared as text. DMS writes 35 digits, so its own numbers stay as they are. Shorter ones get zeros in
+    front, longer ones a colon, which sorts after all digits. Other text is compared as it is.
+
+    Attributes:
+        field: column with the change sequence.
+    """
+
+    field: str
+
+    def placed(self, parsed: Parsed) -> Parsed:
+        """Add the column; a record without a change sequence has NULL there."""
+        given = pc.utf8_trim_whitespace(parsed.fields[self.field])
+        number = pc.utf8_ltrim(given, "0")
+        is_short = pc.less_equal(pc.utf8_length(number), _DIGITS)
+        longer = pc.binary_join_element_wise(":", pc.utf8_lpad(number, _LONGEST, "0"), "")
+        padded = pc.if_else(is_short, pc.utf8_lpad(number, _DIGITS, "0"), longer)
+        place = pc.if_else(pc.match_substring_regex(given, "^[0-9]+$"), padded, given)
+        return replace(parsed, fields={**parsed.fields, _PLACE: place})
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,21 +179,24 @@ class DmsSource:
         carried = [*(name for name in fields if name != op), op, *(here[name.lower()] for name, _ in file.inner)]
         order = None if file.load or not source.change_seq else here.get(source.change_seq.lower())
         images = layout.before_images(self.table, here) if file.inner and op in names else None
-        reader: CsvFile | ParquetFile
+        reader: RecordReader
         if layout.is_parquet(file.name):
             reader = ParquetFile(file.uri, names, own=images, rejected=lacks_op)
         else:
             own = layout.own_records(self.table) if file.variant == TRANSACTIONS else images
             dialect, rejected = layout.dialect_of(source, load=file.load), lacks_op if header else None
             reader = CsvFile(file.uri, dialect, names, header=header, own=own, rejected=rejected, **limits)
+        # An empty file has no header either.
+        headers = int(header and bool(file.columns) and isinstance(reader, CsvFile))
+        if order in names:
+            reader = Changed(reader, Numbered(order).placed)
         return FileRecords(
             reader=reader,
             fields=fields,
             known=None if set(columns) <= {*carried} else carried,
             lists=source.csv_no_sup_value is not None,
-            # An empty file has no header either.
-            headers=int(header and bool(file.columns) and isinstance(reader, CsvFile)),
-            order_field=order if order in names else None,
+            headers=headers,
+            order_field=_PLACE if order in names else None,
         )
 
     def recount(self, uri: str) -> int:
