@@ -6,6 +6,9 @@ import errno
 import sqlite3
 import subprocess
 import sys
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -13,9 +16,11 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 
 from frazil.catalog.trouble import translate_error, translated
+from frazil.duck import _extension, duck_literal, open_database
 from frazil.errors import FrazilError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -115,6 +120,16 @@ def test_a_bug_is_left_as_it_is() -> None:
         ("java.net.BindException", "x", "FZ903"),
         ("java.lang.OutOfMemoryError", "Java heap space", "FZ906"),
         ("java.lang.IllegalStateException", "x", None),
+        (
+            "java.lang.IllegalArgumentException",
+            "Invalid update timestamp 1: before the latest metadata log entry timestamp 9",
+            "FZ311",
+        ),
+        (
+            "org.apache.iceberg.exceptions.BadRequestException",
+            "Malformed request: invalid metadata: invalid update timestamp 1: before last snapshot log entry at 9",
+            "FZ311",
+        ),
         ("java.lang.IllegalStateException", "Cannot call methods on a stopped SparkContext.", "FZ907"),
     ],
 )
@@ -130,6 +145,68 @@ def test_an_error_of_java_is_known_by_its_class(spark: SparkSession, java: str, 
 
     known = translate_error(caught.value)
     assert (known.code if known else None) == code
+
+
+class _Answers(BaseHTTPRequestHandler):
+    """A store that gives one answer to everything."""
+
+    status = HTTPStatus.NOT_FOUND
+
+    def do_GET(self) -> None:
+        self.send_response(self.status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def store() -> Iterator[ThreadingHTTPServer]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Answers)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def asked(port: int) -> str | None:
+    """Return the code of what DuckDB says of a file that a store has."""
+    connection = open_database({}, {})
+    connection.execute(f"LOAD {duck_literal(str(_extension('httpfs')))}")
+    file = f"http://127.0.0.1:{port}/lake/marts/t/metadata/snap-1.avro"
+    try:
+        connection.execute("SELECT * FROM read_avro(?)", [file])
+    except duckdb.Error as error:
+        known = translate_error(error)
+        return known.code if known else None
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (HTTPStatus.NOT_FOUND, "FZ306"),
+        (HTTPStatus.INTERNAL_SERVER_ERROR, "FZ307"),
+        (HTTPStatus.SERVICE_UNAVAILABLE, "FZ307"),
+    ],
+)
+def test_a_table_is_damaged_only_where_the_store_says_that_a_file_is_not_there(
+    store: ThreadingHTTPServer, status: HTTPStatus, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_Answers, "status", status)
+
+    assert asked(store.server_port) == code
+
+
+def test_a_store_that_does_not_answer_damages_nothing(store: ThreadingHTTPServer) -> None:
+    store.shutdown()
+    store.server_close()
+
+    assert asked(store.server_port) == "FZ307"
 
 
 @pytest.mark.fault

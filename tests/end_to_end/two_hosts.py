@@ -150,6 +150,9 @@ class TwoHosts:
             if number:
                 self._restore()
             self._round(number)
+        if self.catalog == "rest":  # its server has a clock of its own
+            sleep(self.ahead)
+            self.ahead = 0
         for host in self.hosts:
             host.set_clock(self.ahead)  # as if so much time had passed: nobody writes before the newest commit
         self._come_to_an_end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from tests.properties.world import World
 from tests.properties.world_declared import parts
 
 import frazil
+from frazil.iceberg.metadata import DamagedTableError
 from frazil.runner.report import RunFailedError
 
 if TYPE_CHECKING:
@@ -132,3 +134,24 @@ def test_aggregates_over_a_failed_one_are_skipped_with_the_reason(spark: SparkSe
     declaration.write_text(text, encoding="utf-8")
     assert strategies(world.run(spark)) == {"living": "replace", "everything": "replace"}
     assert differences(world, spark) == []
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_an_aggregate_whose_mart_lost_files_to_another_host_is_computed_from_those_it_has_now(
+    times: int, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where an erase ends there between plan and execution of the SELECT; files that stay away are damage."""
+    world, left = world_with(tmp_path, runs=1), [times]
+
+    def reads(place: str) -> None:
+        if place == "gold.before_publish" and left[0]:
+            left[0] -= 1
+            raise DamagedTableError("s3://lake/marts/hard/data/1.parquet", "is missing")
+
+    monkeypatch.setattr("frazil.runner.steps.gold.failpoint", reads)
+    world.deliver(0)
+
+    with nullcontext() if times == 1 else pytest.raises(RunFailedError, match="FZ306"):
+        assert set(strategies(world.run(spark))) == {"everything", "living", "parts"}
+    if times == 1:
+        assert differences(world, spark) == []

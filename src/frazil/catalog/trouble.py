@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from frazil.errors import BusyError, FrazilError, SessionError, SetupError, SparkMissingError, StorageError
 from frazil.host import has_ended
 from frazil.iceberg.metadata import DamagedTableError, damaged
+from frazil.iceberg.snapshot import ClockError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -107,6 +108,10 @@ _OVERTAKEN: Final = re.compile(
     r"|Cannot use branch \(does not exist\): frazil_run_|Ref does not exist: frazil_run_"
     r"|Cannot set \S+ to unknown snapshot|Cannot find snapshot with ID \d"
 )
+# Iceberg has no type for a clock that is behind the newest commit, nor have the servers of catalogs.
+_BEHIND: Final = re.compile(r"(?i)invalid (?:\w+ )?timestamp \d+: before [^\n]*")
+# DuckDB has a type for answers of an object store, but none for a store that does not answer.
+_SILENT: Final = re.compile(r"error for HTTP [A-Z]+ to '")
 _OURS: Final = re.compile(r"\[(FZ\d{3})\] (.+)(?:\n\s+hint: (.+))?")
 
 
@@ -124,7 +129,7 @@ def translate_error(error: BaseException, pipeline: Pipeline | None = None) -> F
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in {"pyspark", "py4j"}:
         return SparkMissingError()
     chain = faults(error)
-    for rule in (_from_a_worker, _no_room, _no_right, _no_memory, _no_java, _no_port, _no_driver, _overtaken):
+    for rule in (_from_a_worker, _no_room, _no_right, _no_memory, _no_java, _no_port, _no_driver, _behind, _overtaken):
         if (known := rule(chain)) is not None:
             return known
     return _damaged(chain, pipeline) or _lost(chain) or _catalog(chain) or _refused(chain) or _unreachable(chain)
@@ -264,6 +269,13 @@ def _no_driver(chain: list[Fault]) -> FrazilError | None:
     return None if text is None else SessionError(f"the session cannot open the catalog: {text}", hint=hint)
 
 
+def _behind(chain: list[Fault]) -> FrazilError | None:
+    found = next((found for fault in chain if (found := _BEHIND.search(fault.text))), None)
+    if found is None:
+        return None
+    return ClockError(f"another machine committed at a later time than the clock says, here or there: {found[0]}")
+
+
 def _overtaken(chain: list[Fault]) -> FrazilError | None:
     text = _first(
         chain,
@@ -275,11 +287,18 @@ def _overtaken(chain: list[Fault]) -> FrazilError | None:
 
 
 def _damaged(chain: list[Fault], pipeline: Pipeline | None) -> FrazilError | None:
-    if not any(fault.is_any(*_UNREADABLE) for fault in chain):
+    if not any(fault.is_any(*_UNREADABLE) and not _is_silent(fault) for fault in chain):
         return None
     # The innermost first: messages of Spark's wrappers contain whole stacks.
     found = (damaged(fault.text, pipeline=pipeline) for fault in reversed(chain))
     return next((error for error in found if error is not None), None)
+
+
+def _is_silent(fault: Fault) -> bool:
+    """Return whether DuckDB got no answer from an object store, or another one than that a file is not there."""
+    if fault.is_any("_duckdb.HTTPException"):
+        return fault.number != HTTPStatus.NOT_FOUND
+    return fault.is_any("_duckdb.IOException") and bool(_SILENT.search(fault.text))
 
 
 def _lost(chain: list[Fault]) -> FrazilError | None:
@@ -303,7 +322,8 @@ def _refused(chain: list[Fault]) -> FrazilError | None:
     text = _first(
         chain,
         lambda fault: (
-            fault.is_any(*_REFUSED) or (fault.is_any("software.amazon.awssdk.services.") and fault.number in statuses)
+            fault.is_any(*_REFUSED)
+            or (fault.is_any("software.amazon.awssdk.services.", "_duckdb.HTTPException") and fault.number in statuses)
         ),
     )
     hint = "check the login of catalog and stores, its permissions, and the kinds of files that the store accepts"
@@ -311,12 +331,14 @@ def _refused(chain: list[Fault]) -> FrazilError | None:
 
 
 def _unreachable(chain: list[Fault]) -> FrazilError | None:
-    text = _first(chain, lambda fault: fault.is_any(*_UNREACHABLE, "builtins.ConnectionError", "builtins.TimeoutError"))
+    kinds = (*_UNREACHABLE, "builtins.ConnectionError", "builtins.TimeoutError")
+    text = _first(chain, lambda fault: fault.is_any(*kinds) or _is_silent(fault))
     hint = "check that catalog and storage are up and can be reached from here, and run again"
     return None if text is None else UnreachableError(f"catalog or storage does not answer: {text}", hint=hint)
 
 
 _DEEP: Final = 12
+_NUMBERS: Final = ("sqlite_errorcode", "errno", "status_code")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,7 +349,7 @@ class Fault:
         types: full names of its class and, for a Python error, of its base classes.
         text: its message, without a stack.
         number: ``errno`` of an OSError, the result code of SQLite, the vendor's code of a Java SQLException, the HTTP
-            status of an answer of Amazon's services.
+            status of an answer of Amazon's services, or to DuckDB.
         condition: Spark's name of the error, such as ``TABLE_OR_VIEW_NOT_FOUND``.
     """
 
@@ -364,7 +386,7 @@ def _of_python(error: BaseException) -> Fault:
         types=tuple(f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__[:-2]),
         # For a Java error this would be the stack as text; its message is read from Java instead.
         text="" if is_java else str(getattr(error, "_desc", None) or error),
-        number=getattr(error, "sqlite_errorcode", None) or getattr(error, "errno", None),
+        number=next(filter(None, (getattr(error, name, None) for name in _NUMBERS)), None),
         condition=condition,
     )
 

@@ -345,6 +345,14 @@ class ClockError(StorageError):
     code = "FZ311"
     retryable = True
 
+    def __init__(self, message: str) -> None:
+        super().__init__(
+            message,
+            hint="correct the wrong clock, here or on the machine that made the commit, and run again. Until this "
+            "clock has passed the commit's time, the table can be read but not written. If that clock was wrong, "
+            "frazil doctor --repair corrects the times of a lake on this machine's disk",
+        )
+
 
 def verify_clock(path: tuple[str, ...], base: TableSnapshot) -> None:
     """Refuse to write to a table if its newest commit is later than this machine's clock.
@@ -359,10 +367,7 @@ def verify_clock(path: tuple[str, ...], base: TableSnapshot) -> None:
         ahead = counted(round((base.committed_at - now).total_seconds()), "second")
         raise ClockError(
             f"{'.'.join(path[1:])}: its newest commit is of {base.committed_at:%Y-%m-%d %H:%M:%S}, {ahead} later than "
-            f"it is by the clock of this machine, {now:%Y-%m-%d %H:%M:%S} (UTC); nothing was written",
-            hint="correct the wrong clock, here or on the machine that made the commit, and run again. Until this "
-            "clock has passed the commit's time, the table can be read but not written. If that clock was wrong, "
-            "frazil doctor --repair corrects the times of a lake on this machine's disk",
+            f"it is by the clock of this machine, {now:%Y-%m-%d %H:%M:%S} (UTC); nothing was written"
         )
 
 

@@ -13,6 +13,7 @@ from frazil.catalog.trouble import as_frazil_error
 from frazil.errors import Failure
 from frazil.failpoints import failpoint
 from frazil.gold import declared_gold, render
+from frazil.iceberg.metadata import DamagedTableError
 from frazil.lake.commit import TableTransaction
 from frazil.lake.refs import head, is_ancestor
 from frazil.lake.tables import ensure, replace_table, table_fits
@@ -69,7 +70,7 @@ def refresh(
     began, gold = time.monotonic(), next(gold for gold in pipeline.gold if gold.name == step.name)
     name = gold_table(pipeline, gold).full_name
     try:
-        published = refresh_gold(spark, pipeline, step, run_id=run_id, policy=policy)
+        published = _refreshed(spark, pipeline, step, run_id=run_id, policy=policy)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is this aggregate's
         failure = as_frazil_error(error)
         made.outcome = "failed"
@@ -83,6 +84,19 @@ def refresh(
     if published.snapshot_id is not None:
         made.commits[name] = published.snapshot_id
     return []
+
+
+def _refreshed(spark: SparkSession, pipeline: Pipeline, step: RefreshGold, **settings: Any) -> TableSnapshot:
+    """Refresh an aggregate; once more where files of its marts are gone.
+
+    An erase or a maintenance on another host may have removed them meanwhile: then the marts have others now.
+    """
+    try:
+        return refresh_gold(spark, pipeline, step, **settings)
+    except Exception as error:  # the type shows only after the translation
+        if not isinstance(as_frazil_error(error), DamagedTableError):
+            raise
+    return refresh_gold(spark, pipeline, step, **settings)
 
 
 def refresh_gold(
