@@ -155,6 +155,23 @@ def test_the_plan_says_what_the_next_run_does(page: TestClient, project: Path) -
     assert "frazil run --select items" in shown
 
 
+def test_the_plan_says_what_a_run_captures_first(tmp_path: Path) -> None:
+    """A source that has not been asked is not "nothing to do"."""
+    topic = "{kind: debezium, servers: '127.0.0.1:1', topic: t, landing: landing}"
+    (tmp_path / "frazil.yml").write_text(
+        f"pipeline: shop\nlake: {{warehouse: ./lake}}\ntables:\n  - {{name: t, keys: [id], source: {topic}}}\n",
+        encoding="utf-8",
+    )
+    access = Access(port=80, hosts=frozenset({"testserver"}))
+
+    with TestClient(create_app(Project(tmp_path), access)) as client:
+        client.cookies.set(access.cookie, access.session)
+        shown = client.get("/plan").text
+
+    assert "a run captures topic t of 127.0.0.1:1 first" in shown
+    assert ("Capture first" in shown, "Nothing to do" in shown) == (True, False)
+
+
 def test_a_diff_shows_changed_rows_and_hides_personal_data(page: TestClient) -> None:
     shown = page.get("/diff", params={"mart": "items", "from": "batch:1"}).text
 

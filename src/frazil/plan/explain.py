@@ -25,11 +25,31 @@ from frazil.steps import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from frazil.plan.plan import Plan
     from frazil.steps import Alteration
 
 _SHOWN_FILES = 5
+
+
+def explain_captures(plan: Plan) -> list[str]:
+    """Describe what a run captures before its steps, a line for each slot or topic."""
+    # Where nothing is counted, capture fails for all of its tables.
+    counted_ones = {name: (tables, plan.waiting.get(name)) for name, tables in plan.captures.items()}
+    return [_explain_capture(name, *found) for name, found in counted_ones.items() if found[1] != {}]
+
+
+def _explain_capture(name: str, tables: Sequence[str], waiting: Mapping[str, int | None] | str | None) -> str:
+    if waiting is None:
+        return f"{', '.join(tables)}: a run captures {name} first; the plan shows only what was captured before"
+    if isinstance(waiting, str):
+        return f"{', '.join(tables)}: number of changes at {name} unknown: {waiting}"
+    counts = (
+        f"{table}: " + ("all rows are to be loaded" if count is None else f"{counted(count, 'change')} to be captured")
+        for table, count in waiting.items()
+    )
+    return f"{name}: {', '.join(counts)}"
 
 
 def explain(step: Step) -> str:

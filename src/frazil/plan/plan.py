@@ -139,6 +139,12 @@ class Plan:
         return gold_left(self.pipeline, self.selection, {*self.failed})
 
     @property
+    def may_capture(self) -> bool:
+        """Whether a run may find changes that are not captured yet."""
+        known = map(self.waiting.get, self.captures)
+        return any(of is None or isinstance(of, str) or any(count != 0 for count in of.values()) for of in known)
+
+    @property
     def captures(self) -> dict[str, tuple[str, ...]]:
         """Name of a capture that a run starts with, such as a slot or dumps -> its tables."""
         found = captures_of(self.pipeline, self.selection.tables)

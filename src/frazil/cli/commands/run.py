@@ -30,12 +30,12 @@ from frazil.cli.options import (
 )
 from frazil.cli.progress import Progress
 from frazil.cli.reporting import landed_line, run_and_report, show_failures, show_notes
-from frazil.plan.explain import explain
+from frazil.plan.explain import explain, explain_captures
 from frazil.spec.amount import counted
 from frazil.steps import Normalize
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator
 
     from frazil.plan.plan import Plan
     from frazil.runner.report import RunReport
@@ -81,33 +81,13 @@ def show_plan(plan: Plan) -> None:
     for step in plan.steps:
         out.print(explain(step), markup=False)
     show_notes(plan.passed, plan.warnings, {f"{space}.{name}": why for name, why in plan.gold_left.items()})
-    for captured, tables in plan.captures.items():
-        if plan.waiting.get(captured) == {}:
-            continue  # capture fails for all of its tables
-        out.print(_captured(captured, tables, plan.waiting.get(captured)), markup=False)
+    for line in explain_captures(plan):
+        out.print(line, markup=False)
     if plan.steps or not plan.errors:
         todo = f"{counted(len(plan.steps), 'step')}; do {'it' if len(plan.steps) == 1 else 'them'}: frazil run"
-        idle = "to capture and apply them: frazil run" if _may_wait(plan) else "nothing to do"
+        idle = "to capture and apply them: frazil run" if plan.may_capture else "nothing to do"
         out.print(todo if plan.steps else idle, style="green", markup=False)
     show_failures(plan.errors)
-
-
-def _captured(captured: str, tables: Sequence[str], waiting: Mapping[str, int | None] | str | None) -> str:
-    if waiting is None:
-        return f"{', '.join(tables)}: a run captures {captured} first; the plan shows only what was captured before"
-    if isinstance(waiting, str):
-        return f"{', '.join(tables)}: number of changes at {captured} unknown: {waiting}"
-    counts = (
-        f"{table}: " + ("all rows are to be loaded" if count is None else f"{counted(count, 'change')} to be captured")
-        for table, count in waiting.items()
-    )
-    return f"{captured}: {', '.join(counts)}"
-
-
-def _may_wait(plan: Plan) -> bool:
-    """Return whether a run may find changes that are not captured yet."""
-    known = map(plan.waiting.get, plan.captures)
-    return any(of is None or isinstance(of, str) or any(count != 0 for count in of.values()) for of in known)
 
 
 def show_rebuild(plan: Plan) -> str:

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 from frazil import api
-from frazil.plan.explain import explain
+from frazil.plan.explain import explain, explain_captures
 from frazil.plan.plan import approved_values, digest
 from frazil.serve.check.check import check
 from frazil.steps import Ingest, Normalize, RefreshGold, UpdateMart
@@ -99,6 +99,7 @@ def show_plan(request: Request, pipeline: Pipeline) -> Shown:
         "plan": plan,
         "digest": own,
         "asked": asked,
+        "captures": explain_captures(plan),
         "groups": list(_groups(plan).items())[:_LISTED_STEPS],
         "tables": len({step.table for step in plan.steps if not isinstance(step, RefreshGold)}),
         "files": sum(len(step.files) for step in plan.steps if isinstance(step, Ingest)),
