@@ -9,21 +9,21 @@ import sys
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pytest
 from py4j.protocol import Py4JNetworkError
+from pyspark.sql import SparkSession
 
 from frazil.catalog.trouble import translate_error, translated
 from frazil.duck import _extension, duck_literal, open_database
 from frazil.errors import FrazilError
+from frazil.spark.gateway import java_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 HEAP = """
 import os
@@ -145,6 +145,23 @@ def test_an_error_of_java_is_known_by_its_class(spark: SparkSession, java: str, 
 
     known = translate_error(caught.value)
     assert (known.code if known else None) == code
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("ask", [java_table, SparkSession.table], ids=["by Iceberg", "by Spark"])
+def test_a_catalog_that_spark_cannot_load_is_away(ask: Callable[[SparkSession, str], Any], spark: SparkSession) -> None:
+    """Iceberg takes the name of such a catalog for a namespace of Spark's own."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.catalog.away", "org.apache.iceberg.spark.SparkCatalog")
+    session.conf.set("spark.sql.catalog.away.type", "rest")
+    session.conf.set("spark.sql.catalog.away.uri", "http://127.0.0.1:1")
+
+    with pytest.raises(Exception, match=r"RESTException|single-part") as caught:
+        ask(session, "away.silver.t")
+
+    known = translate_error(caught.value)
+    assert known is not None
+    assert (known.code in {"FZ303", "FZ307"}, known.retryable) == (True, True)
 
 
 class _Answers(BaseHTTPRequestHandler):

@@ -94,6 +94,11 @@ def test_a_full_load_that_is_given_again_does_not_replace_the_table() -> None:
     assert compared.endswith("it has to agree with the table, or the table stops (FZ417)")
 
 
+def test_a_folder_without_files_is_named_until_the_table_has_some() -> None:
+    assert warnings(a_table(ID), TableState()) == ["no file was found in t"]
+    assert warnings(a_table(ID), TableState(bronze=1)) == []
+
+
 def test_files_that_wait_are_named_with_the_reason() -> None:
     waiting = tuple((f"{number}.csv", "no line end") for number in range(12))
 

@@ -65,7 +65,9 @@ class NoLakeError(StorageError):
     retryable = False
 
     def __init__(self, where: str) -> None:
-        super().__init__(f"no lake yet at {where}", hint="make it: frazil run")
+        super().__init__(
+            f"no lake yet at {where}", hint="make it: frazil run; where that commits nothing, frazil plan says why"
+        )
 
 
 class CatalogClientError(SetupError):

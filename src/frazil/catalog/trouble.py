@@ -312,7 +312,8 @@ def _lost(chain: list[Fault]) -> FrazilError | None:
 
 def _catalog(chain: list[Fault]) -> FrazilError | None:
     kinds = (*_SQL, "org.apache.iceberg.exceptions.CommitStateUnknownException")
-    text = _first(chain, lambda fault: fault.is_any(*kinds))
+    # Where Spark cannot load the catalog, it takes the catalog's name for a namespace of its own.
+    text = _first(chain, lambda fault: fault.is_any(*kinds) or fault.condition == "REQUIRES_SINGLE_PART_NAMESPACE")
     hint = "run again; published snapshots are kept"
     return None if text is None else CatalogError(f"the catalog does not answer: {text}", hint=hint)
 

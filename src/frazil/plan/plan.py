@@ -13,6 +13,7 @@ from frazil.gold import tables_of
 from frazil.plan.build import build
 from frazil.plan.explain import as_values, explain
 from frazil.silver.evolution import later_fields
+from frazil.sources.base import SourceDelta
 from frazil.sources.kinds import captures_of
 from frazil.spec.amount import counted, html_lines
 from frazil.spec.contract import on_new_column
@@ -214,6 +215,8 @@ def warnings(table: Table, state: TableState) -> list[str]:
     if waiting[_SHOWN:]:
         found.append(f"{counted(len(waiting) - _SHOWN, 'more file waits', 'more files wait')}")
     found += state.taken.notes
+    if not state.bronze and state.taken == SourceDelta():
+        found += [f"no file was found in {path}" for path in table.source.locations.get("path", ())]
     if state.treating:
         found.append(
             "old snapshots and files may still hold values of columns with pii: "
