@@ -27,17 +27,23 @@ from frazil.steps import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from frazil.plan.plan import Plan
     from frazil.steps import Alteration
 
 _SHOWN_FILES = 5
 
 
-def explain_captures(plan: Plan) -> list[str]:
-    """Describe what a run captures before its steps, a line for each slot or topic."""
+def explain_captures(
+    captures: Mapping[str, Sequence[str]], waiting: Mapping[str, Mapping[str, int | None] | str]
+) -> list[str]:
+    """Describe what a run captures before its steps, a line for each slot or topic.
+
+    Args:
+        captures: as :attr:`frazil.plan.plan.Plan.captures`.
+        waiting: as :attr:`frazil.plan.plan.Plan.waiting`.
+    """
     # Where nothing is counted, capture fails for all of its tables.
-    counted_ones = {name: (tables, plan.waiting.get(name)) for name, tables in plan.captures.items()}
-    return [_explain_capture(name, *found) for name, found in counted_ones.items() if found[1] != {}]
+    found = {name: (tables, waiting.get(name)) for name, tables in captures.items()}
+    return [_explain_capture(name, tables, counts) for name, (tables, counts) in found.items() if counts != {}]
 
 
 def _explain_capture(name: str, tables: Sequence[str], waiting: Mapping[str, int | None] | str | None) -> str:

@@ -81,7 +81,7 @@ def show_plan(plan: Plan) -> None:
     for step in plan.steps:
         out.print(explain(step), markup=False)
     show_notes(plan.passed, plan.warnings, {f"{space}.{name}": why for name, why in plan.gold_left.items()})
-    for line in explain_captures(plan):
+    for line in explain_captures(plan.captures, plan.waiting):
         out.print(line, markup=False)
     if plan.steps or not plan.errors:
         todo = f"{counted(len(plan.steps), 'step')}; do {'it' if len(plan.steps) == 1 else 'them'}: frazil run"

@@ -99,7 +99,7 @@ def show_plan(request: Request, pipeline: Pipeline) -> Shown:
         "plan": plan,
         "digest": own,
         "asked": asked,
-        "captures": explain_captures(plan),
+        "captures": explain_captures(plan.captures, plan.waiting),
         "groups": list(_groups(plan).items())[:_LISTED_STEPS],
         "tables": len({step.table for step in plan.steps if not isinstance(step, RefreshGold)}),
         "files": sum(len(step.files) for step in plan.steps if isinstance(step, Ingest)),
