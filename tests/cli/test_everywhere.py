@@ -7,10 +7,12 @@ import logging
 from typing import TYPE_CHECKING
 
 import pytest
+import typer
 from tests.hostile.situation import command
 
 import frazil
-from frazil.cli.console import out
+from frazil.cli.console import named_project, out, runnable
+from frazil.cli.main import app
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,6 +46,35 @@ def test_a_given_project_wins_over_the_variable(project: Path, monkeypatch: pyte
     assert command("validate", f"{project}").code == 0
     assert command("key", "orders", "1", "-p", f"{project}").code == 4
     assert "no declaration at nosuch" in command("validate").text
+
+
+@pytest.mark.parametrize(
+    ("given", "there"), [(["PATH"], " -p PATH"), (["-p", "PATH"], " -p PATH"), ([], ""), (["."], "")]
+)
+def test_commands_in_hints_name_the_project_that_the_command_line_names(
+    given: list[str], there: str, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project)
+
+    said = command("ls", *(word.replace("PATH", f"{project}") for word in given))
+
+    there = there.replace("PATH", f"{project}")
+    assert f"make it: frazil run{there}; where that commits nothing, frazil plan{there} says why" in words(said.text)
+
+
+def test_every_command_that_takes_a_project_is_known_to_hints() -> None:
+    taking = {
+        name
+        for name, one in typer.main.get_command(app).commands.items()  # type: ignore[attr-defined]
+        if any(parameter.name == "project" for parameter in one.params)
+    }
+
+    named_project.set("p")
+    missing = {name for name in taking if runnable(f"frazil {name}") != f"frazil {name} -p p"}
+    named_project.set(None)
+
+    assert missing == set()
+    assert runnable("frazil run") == "frazil run"
 
 
 def test_a_project_given_twice_is_refused(project: Path) -> None:

@@ -71,7 +71,7 @@ def test_an_approved_plan_is_done_only_while_it_is_the_same(shop: Path) -> None:
     (shop / "landing" / "b.csv").write_text("op,id,name\nI,2,b\n", encoding="utf-8")
     said = command("run", f"{shop}", "--plan", f"{file}")
 
-    assert (saved.code, f"frazil run --plan {file}" in saved.text) == (0, True)
+    assert (saved.code, f"frazil run -p {shop} --plan {file}" in saved.text) == (0, True)
     assert (same.selection.tables, same.exit_code) == (("t",), 0)
     assert said.code == 7
     assert "FZ603" in said.text

@@ -6,11 +6,14 @@ import datetime as dt
 import errno
 import json
 import os
+import re
+import shlex
 import sys
 import traceback
 import warnings
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 from rich import box
@@ -43,6 +46,22 @@ out = _Terminal(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty
 err = _Terminal(stderr=True, highlight=False, soft_wrap=True)
 
 _BUG = 1
+
+
+named_project: ContextVar[str | None] = ContextVar("named_project", default=None)
+"""The project that the command line names; None for the one of the environment or the working directory."""
+_OF_A_PROJECT: Final = re.compile(
+    r"\bfrazil (?:capture|check|cut|diff|doctor|drop|erase|key|lineage|ls|maintain|mcp|plan|quarantine|query|replay"
+    r"|rollback|run|runs|serve|status|test|ui|validate|watch)\b"
+)
+
+
+def runnable(text: str) -> str:
+    """Return a text whose commands name the project that this command line names: each can be pasted as it is."""
+    project = named_project.get()
+    if project is None:
+        return text
+    return _OF_A_PROJECT.sub(lambda found: f"{found[0]} -p {shlex.quote(project)}", text)
 
 
 class NotConfirmedError(DeclarationError):
@@ -167,7 +186,7 @@ def _report(error: FrazilError, *, as_json: bool, verbose: bool) -> None:
         print_json(as_value(error))
     err.print(f"[{error.code}] {error.message}", style="red", markup=False)
     if error.hint:
-        err.print(f"  hint: {error.hint}", markup=False)
+        err.print(f"  hint: {runnable(error.hint)}", markup=False)
     if verbose:
         err.print("".join(traceback.format_exception(error)), markup=False)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 from typer.models import OptionInfo
 
-from frazil.cli.console import err, out
+from frazil.cli.console import err, named_project, out
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -168,7 +168,10 @@ def _project(given: dict[str, Any]) -> Path:
         found, given["table_or_path"] = [local(given["table_or_path"])], None
     if len(found) > 1:
         raise typer.BadParameter("the project is given twice; give PATH or --project")
-    return found[0] if found else local(os.environ.get(_PROJECT_VARIABLE) or ".")
+    here = local(os.environ.get(_PROJECT_VARIABLE) or ".")
+    project = found[0] if found else here
+    named_project.set(None if project == here else f"{project}")
+    return project
 
 
 def _is_project(word: str | None) -> bool:

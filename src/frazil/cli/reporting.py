@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from frazil.api import RunOptions
-from frazil.cli.console import err, grid, out, print_json
+from frazil.cli.console import err, grid, out, print_json, runnable
 from frazil.cli.progress import Progress
 from frazil.runner.report import RunFailedError
 from frazil.spec.amount import counted, sized
@@ -172,7 +172,7 @@ def show_notes(
     for table in dict.fromkeys((*passed, *warnings)):
         said = [passed_over(passed[table])] if passed.get(table) else []
         for text in (*said, *warnings.get(table, ())):
-            out.print(f"{table}: {text}", style="yellow", markup=False)
+            out.print(f"{table}: {runnable(text)}", style="yellow", markup=False)
     for name, reason in left.items():
         out.print(f"{name}: left as it is, because {reason}", style="yellow", markup=False)
 
@@ -182,7 +182,7 @@ def show_failures(failures: Iterable[Failure]) -> None:
     for failure in failures:
         err.print(f"{failure.name}: [{failure.code}] {failure.message}", style="red", markup=False)
         if failure.hint:
-            err.print(f"  hint: {failure.hint}", markup=False)
+            err.print(f"  hint: {runnable(failure.hint)}", markup=False)
 
 
 def passed_over(passed: Sequence[tuple[str, str]]) -> str:

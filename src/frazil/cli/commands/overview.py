@@ -10,7 +10,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from frazil import api
-from frazil.cli.console import error_exit, grid, out, print_json
+from frazil.cli.console import error_exit, grid, out, print_json, runnable
 from frazil.cli.options import AsJson, Project, Select, Verbose, Where
 from frazil.cli.reporting import is_behind, lag_line, passed_over
 from frazil.spec.amount import counted, sized
@@ -152,7 +152,7 @@ def _lag(lag: CaptureLag) -> None:
     if lag.trouble:
         out.print(f"  {lag.name}: lag unknown: {lag.trouble}", style="red", markup=False)
         if lag.hint:
-            out.print(f"    hint: {lag.hint}", markup=False)
+            out.print(f"    hint: {runnable(lag.hint)}", markup=False)
     else:
         out.print(f"  {lag_line(lag)}", style="yellow" if is_behind(lag) else None, markup=False)
 
@@ -175,7 +175,7 @@ def _failures(failures: Sequence[PastFailure]) -> None:
             markup=False,
         )
         if failure.hint:
-            out.print(f"    hint: {failure.hint}", markup=False)
+            out.print(f"    hint: {runnable(failure.hint)}", markup=False)
 
 
 def _made(made: MadeStatus) -> list[Any]:
@@ -378,7 +378,7 @@ def show_run(run: PastRun) -> None:
     for failure in run.failures:
         out.print(f"{failure.name}: [{failure.code}] {failure.message}", style="red", markup=False)
         if failure.hint:
-            out.print(f"  hint: {failure.hint}", markup=False)
+            out.print(f"  hint: {runnable(failure.hint)}", markup=False)
 
 
 def _show_commits(run: PastRun) -> None:

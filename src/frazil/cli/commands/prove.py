@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from frazil import api
-from frazil.cli.console import error_exit, grid, out, print_json
+from frazil.cli.console import error_exit, grid, out, print_json, runnable
 from frazil.cli.options import AsJson, Select, Verbose, Where
 from frazil.cli.progress import CheckProgress
 from frazil.errors import DifferenceError
@@ -108,10 +108,10 @@ def show_proofs(findings: Sequence[Finding], unseen: Sequence[Finding] = ()) -> 
             for other in one.differences:
                 out.print(f"         {other.key}: {other.why}: {other.detail}", style=_STYLES[one.ok], markup=False)
             if one.hint:
-                out.print(f"         hint: {one.hint}", markup=False)
+                out.print(f"         hint: {runnable(one.hint)}", markup=False)
         for one in unseen:
             if one.source_table == source:
-                out.print(f"  {one.detail}: {one.hint}", markup=False)
+                out.print(f"  {one.detail}: {runnable(one.hint or '')}", markup=False)
         out.print()
 
 

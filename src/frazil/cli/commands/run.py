@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from frazil import api
-from frazil.cli.console import confirm, err, error_exit, out, print_json
+from frazil.cli.console import confirm, err, error_exit, out, print_json, runnable
 from frazil.cli.interrupt import gently
 from frazil.cli.options import (
     AsJson,
@@ -72,7 +72,7 @@ def plan(
             raise typer.Exit(found.exit_code)
         if save is not None:
             api.save_plan(found, save, select=select or ())
-            err.print(f"approved in {save}; do this plan only: frazil run --plan {save}", markup=False)
+            err.print(runnable(f"approved in {save}; do this plan only: frazil run --plan {save}"), markup=False)
 
 
 def show_plan(plan: Plan) -> None:
@@ -86,7 +86,7 @@ def show_plan(plan: Plan) -> None:
     if plan.steps or not plan.errors:
         todo = f"{counted(len(plan.steps), 'step')}; do {'it' if len(plan.steps) == 1 else 'them'}: frazil run"
         idle = "to capture and apply them: frazil run" if plan.may_capture else "nothing to do"
-        out.print(todo if plan.steps else idle, style="green", markup=False)
+        out.print(runnable(todo if plan.steps else idle), style="green", markup=False)
     show_failures(plan.errors)
 
 

@@ -11,7 +11,7 @@ from warnings import catch_warnings, simplefilter
 import typer
 
 from frazil import api
-from frazil.cli.console import confirm, error_exit, grid, out, print_json
+from frazil.cli.console import confirm, error_exit, grid, out, print_json, runnable
 from frazil.cli.options import AsJson, Verbose, Where, Yes, local
 from frazil.errors import SetupError
 from frazil.spec.amount import counted
@@ -124,7 +124,7 @@ def _show(begun: NewProject, folder: Path, files: SampleFiles, *, asked: bool) -
     for need in begun.needs:
         out.print(f"the server: {need.detail}", style="yellow" if need.ok is None else "red", markup=False)
         if need.hint:
-            out.print(f"  hint: {need.hint}", markup=False)
+            out.print(f"  hint: {runnable(need.hint)}", markup=False)
     export = f"export {begun.variable}=…  # the address that you gave; no file has it\n      "
     first = export if begun.variable else ""
     out.print(f"next: {first}frazil validate {folder}\n      frazil run {folder}", markup=False)
@@ -244,7 +244,7 @@ def doctor(
             grid(None, ["", "what", "found"], rows)
             for finding in findings:
                 if finding.hint and not finding.ok:
-                    out.print(f"{finding.what}: {finding.hint}", style="yellow", markup=False)
+                    out.print(f"{finding.what}: {runnable(finding.hint)}", style="yellow", markup=False)
         if any(finding.ok is False for finding in findings):
             raise typer.Exit(SetupError.exit_code)
 
