@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from frazil.spec import Pipeline, Table
 
 _LITTLE_DISK_BYTES: Final = 2 * 2**30
+_NO_DISK_BYTES: Final = 100 * 2**20
 _REPAIR: Final = "restore the file from a backup; or make it again from the warehouse: frazil doctor --repair"
 _SQLITE_FILE: Final = "jdbc:sqlite:"
 _ANSWER_SECONDS: Final = 3.0
@@ -178,7 +179,7 @@ def _warehouse(pipeline: Pipeline) -> Iterator[Diagnosis]:
     roomy = free > _LITTLE_DISK_BYTES
     yield Diagnosis(
         what="disk",
-        ok=roomy or None,
+        ok=roomy or (None if free > _NO_DISK_BYTES else False),
         detail=f"{free / 2**30:.1f} GiB free",
         hint=None if roomy else "make room first",
     )

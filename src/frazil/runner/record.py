@@ -142,9 +142,10 @@ class Record:
             write_run_file(self._pipeline, f"{self._began:%Y%m%dT%H%M%S.%fZ}-{self._report.run_id}", part, _safe(event))
         except OSError as error:
             self._is_wanted = False
+            where = f": {error.filename}" if error.filename else ""
             self._report.warnings.append(
-                f"the record of this run cannot be written: {error.strerror or error}: {error.filename}. "
-                "The tables are as they should be; frazil status will not know of this run"
+                f"the record of this run cannot be written: {error.strerror or error}{where}. "
+                "That does not concern the tables; frazil status will not know of this run"
             )
 
 

@@ -186,4 +186,4 @@ class PostgresCapture:
 
     def _url(self, folder: Path) -> str:
         require_driver()
-        return resolve(self.source.url, setting=f"url of the source of table '{self.declared[0].name}'", folder=folder)
+        return resolve(self.source.url, setting=f"url of the sources of slot '{self.source.slot}'", folder=folder)

@@ -101,10 +101,16 @@ def _names(pipeline: Pipeline) -> Iterator[Problem]:
     spaces = pipeline.lake.namespaces
     for layer in type(spaces).model_fields:
         yield from _name(getattr(spaces, layer), f"namespace of {layer}", ("lake", "namespaces", layer))
+    hint = "give one of them a name of its own"
+    names = [table.name for table in pipeline.tables]
+    again = {index for index, name in enumerate(names) if name in names[:index]}
+    for index in sorted(again):
+        yield Problem(("tables", index, "name"), f"two tables are named '{names[index]}'", hint)
     makers: dict[str, str] = {}
     for path, name, full, what in _made(pipeline):
+        if path[0] == "tables" and path[1] in again:
+            continue
         if full in makers:
-            hint = "give one of them a name of its own"
             yield Problem(path, f"{what} makes '{full}', and so does {makers[full]}", hint)
         makers.setdefault(full, what)
         if name is not None:
