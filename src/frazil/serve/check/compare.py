@@ -38,18 +38,13 @@ from frazil.spec.contract import is_closed, on_new_column, previous_keys
 from frazil.spec.sql.select import selected
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from frazil.runner.options import Listener
-    from frazil.spec import Pipeline, Table
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     import duckdb
 
     from frazil.catalog.catalogs import Located
+    from frazil.runner.options import Listener
+    from frazil.runner.past_runs import PastFailure
     from frazil.serve.check.check import CheckListener
     from frazil.serve.layers import Layer, Layers
     from frazil.sources.comparison import SourceRows, Sums
@@ -103,12 +98,22 @@ def compare(
     located = tables(pipeline)
     if not located:
         raise NoLakeError(pipeline.lake.warehouse)
-    looks = []
+    failures, looks = standing(pipeline, names).failures, []
     for table in chosen:
         look = _look(pipeline, table, located, against, listener)
+        if failed := failures.get(table.name):
+            look = replace(look, finding=_of_stopped(look.finding, failed[0]))
         listener.found(look.finding)
         looks.append(look)
     return looks
+
+
+def _of_stopped(found: Finding, failure: PastFailure) -> Finding:
+    """Return a finding with the failure that keeps changes from coming, and its way out, unless all rows are equal."""
+    if found.ok:
+        return found
+    why = f"{found.detail}; its newest run failed ([{failure.code}] {failure.message})"
+    return replace(found, detail=why, hint=failure.hint or "frazil run")
 
 
 def _verify(chosen: Sequence[Table], against: str | None) -> None:
