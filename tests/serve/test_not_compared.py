@@ -78,6 +78,6 @@ def test_a_difference_of_a_stopped_table_names_the_failure_and_its_way_out(spark
     [same] = api.check_source(shop.pipeline, against=dump)
 
     assert differs.ok is False
-    assert "its newest run failed ([FZ201] " in differs.detail
+    assert "its newest run failed ([FZ701] " in differs.detail
     assert "put the old content back" in (differs.hint or "")
     assert (same.ok, "failed" in same.detail) == (True, False)
