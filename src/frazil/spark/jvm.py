@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import pwd
 import shlex
 import signal
 import subprocess
@@ -84,6 +85,22 @@ _TO_TERMINAL: Final = "appender.out.type = Console\nappender.out.target = SYSTEM
 _TO_FILE: Final = "appender.out.type = File\nappender.out.append = true\nappender.out.fileName = {log}"
 
 
+def verify_user() -> None:
+    """Refuse to start Java as a user without a name on this machine: Hadoop, which Spark needs, does not work there.
+
+    Raises:
+        SessionError: the system does not know the user of this process, as in a container with a number as its user.
+    """
+    number = os.geteuid()
+    try:
+        pwd.getpwuid(number)
+    except KeyError:
+        raise SessionError(
+            f"user {number} has no name on this machine, and Spark needs one",
+            hint=f"give the user a name; in an image: RUN useradd --uid {number} frazil",
+        ) from None
+
+
 def start_java(
     pipeline: Pipeline, *, memory: str | None, short: bool, verbose: bool, tell: Callable[[str], object]
 ) -> Any:
@@ -95,7 +112,12 @@ def start_java(
         short: use the options for a run of less than about a minute.
         verbose: write Spark's warnings to the terminal, not to a file.
         tell: called with a line of text before a download.
+
+    Raises:
+        SessionError: as :func:`verify_user`, or Java does not start.
+        JavaError, JarError: no Java is found, or a jar cannot be fetched.
     """
+    verify_user()
     java = find_java()
     jars = ready_jars(jars_for(pipeline), tell=tell)
     heap = memory or os.environ.get("FRAZIL_DRIVER_MEMORY") or f"{default_heap_mib()}m"
