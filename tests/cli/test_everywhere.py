@@ -77,6 +77,18 @@ def test_every_command_that_takes_a_project_is_known_to_hints() -> None:
     assert runnable("frazil run") == "frazil run"
 
 
+@pytest.mark.parametrize("given", [["key", "orders", "5", "PATH"], ["runs", "PATH"], ["lineage", "PATH"]])
+def test_a_project_in_the_place_of_another_word_is_refused_with_the_option(
+    given: list[str], project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    said = command(*(word.replace("PATH", f"{project}") for word in given))
+
+    assert said.code == 2
+    assert "is a project; name it with an option: --project" in words(said.text)
+
+
 def test_a_project_given_twice_is_refused(project: Path) -> None:
     said = command("validate", f"{project}", "--project", f"{project}")
 

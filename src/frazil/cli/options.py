@@ -169,9 +169,19 @@ def _project(given: dict[str, Any]) -> Path:
     if len(found) > 1:
         raise typer.BadParameter("the project is given twice; give PATH or --project")
     here = local(os.environ.get(_PROJECT_VARIABLE) or ".")
+    if not found and not _is_declared(here):
+        _refuse_misplaced(given)
     project = found[0] if found else here
     named_project.set(None if project == here else f"{project}")
     return project
+
+
+def _refuse_misplaced(given: dict[str, Any]) -> None:
+    """Refuse a project that stands where the command takes another word, as in ``frazil key orders 5 my_lake``."""
+    words = [word for value in given.values() for word in (value if isinstance(value, list) else [value])]
+    for word in words:
+        if isinstance(word, str) and _is_declared(Path(word)):
+            raise typer.BadParameter(f"'{word}' is a project; name it with an option: --project {word}")
 
 
 def _is_project(word: str | None) -> bool:
