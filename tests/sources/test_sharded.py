@@ -147,6 +147,32 @@ def test_dumps_of_shards_are_compared_within_each(spark: SparkSession, tmp_path:
         assert query(pipeline, "SELECT shard, id, note FROM marts.orders ORDER BY ALL").rows == expected
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize("names", ["eu: us, us: eu", "eu: europe, us: us"])
+def test_a_place_never_becomes_one_of_another_shard(spark: SparkSession, tmp_path: Path, names: str) -> None:
+    """IDENTITY: rows that were read under the old name stayed, beside those of the new one."""
+    del spark  # only there so that Java runs
+    (tmp_path / "frazil.yml").write_text(DUMPS)
+    for shard in ("eu", "us"):
+        (tmp_path / shard).mkdir()
+        (tmp_path / shard / "2026-01-01.csv").write_text("id,note\n1,a\n2,b\n")
+    run(tmp_path)
+    text = DUMPS
+    for old, new in (pair.split(": ") for pair in names.split(", ")):
+        text = text.replace(f"        {old}: {{kind", f"        new {new}: {{kind")
+    (tmp_path / "frazil.yml").write_text(text.replace("        new ", "        "))
+    for shard in ("eu", "us"):
+        (tmp_path / shard / "2026-01-02.csv").write_text("id,note\n1,c\n2,b\n")
+    pipeline = frazil.load(tmp_path)
+
+    with pytest.raises(frazil.RunFailedError) as refused:
+        frazil.run(pipeline, spark=spark_session(pipeline))
+
+    [error] = refused.value.errors
+    assert (error.code, error.exit_code) == ("FZ504", 6)
+    assert "source.shards was eu at ./eu, us at ./us" in error.message
+
+
 SERVERS = """
 pipeline: shop
 lake: {warehouse: ./lake}

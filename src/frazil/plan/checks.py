@@ -67,6 +67,8 @@ def check_reading(table: Table, bronze: Mapping[str, Any], taken: SourceDelta) -
             fits = new == ALL or [new] == bronze.get(NAMES, {}).get("")
         elif setting == "other_fields":
             fits = _keeps_lists(before, now)
+        elif setting == "shards":
+            fits = all(name == (new or {}).get(place, name) for place, name in (old or {}).items())
         elif setting == "path":
             fits = taken.known or not taken.files or set(old or ()) <= set(new or ())
         else:
@@ -120,6 +122,8 @@ def _again(table: Table) -> str:
 def _shown(value: object) -> str:
     if value is None:
         return "not set"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} at {place}" for place, name in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list) else repr(value)
 
 

@@ -172,8 +172,10 @@ class ShardedSource:
     def reading(self) -> dict[str, Any]:
         """Return the settings that determine the records: those of the first shard, with the places of all shards."""
         own = {name: value for name, value in self._first.reading().items() if name != "table"}
-        places = [path for paths in self.table.source.locations.values() for path in paths]
-        return {**own, "path": places, "shard_column": self.column}
+        places = _places(self.table.source)
+        # A place never becomes one of another shard: its files and rows have the old name.
+        shards = {_place_of(one.source): name for name, one in self.tables.items()}
+        return {**own, "path": places, "shard_column": self.column, "shards": shards}
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +263,15 @@ def of_shard(*names: str) -> Iterator[None]:
     except FrazilError as error:
         error.message = f"{_named(names)}: {error.message}"
         raise
+
+
+def _places(source: Any) -> list[str]:
+    return [path for paths in source.locations.values() for path in paths]
+
+
+def _place_of(source: Any) -> str:
+    """Return the places and the table of a shard as one text; shards of one database may share a place."""
+    return " ".join((*_places(source), getattr(source, "table", None) or "")).strip()
 
 
 def _named(shards: Sequence[str]) -> str:
