@@ -17,8 +17,10 @@ from frazil.serve.check.check import check
 from frazil.serve.query.query import query
 from frazil.sources.capture import TooManyDeletesError
 from frazil.sources.kinds import source_of
+from frazil.sources.new_files import NameOrderError
 from frazil.sources.snapshot.capture import BadKeyError, SnapshotCapture
-from frazil.sources.snapshot.source import DumpGoneError, UnreadableDumpError
+from frazil.sources.snapshot.source import Dump, DumpGoneError, UnreadableDumpError
+from frazil.sources.snapshot.taken import DumpChangedError
 from frazil.spark.session import spark_session
 from frazil.spec.load.parse import parse_declaration
 from frazil.storage.base import MissingFolderError
@@ -61,6 +63,7 @@ def drawn(seed: int, count: int) -> dict[str, Rows]:
     rows: Rows = {}
     states = {}
     for day in range(1, count + 1):
+        has_qty = chance.random() < 0.8
         for _ in range(chance.randint(0, 6)):
             key = chance.randint(1, 8)
             if key in rows and chance.random() < 0.4:
@@ -69,9 +72,11 @@ def drawn(seed: int, count: int) -> dict[str, Rows]:
                 rows[key] = {
                     "id": key,
                     "name": chance.choice(["a", "b", None, "", 'q"uote']),
-                    "qty": chance.randint(0, 2),
+                    "qty": chance.choice([0, 1, 2, None]),
                 }
-        states[f"2026-01-{day:02}"] = {key: dict(row) for key, row in rows.items()}
+        states[f"2026-01-{day:02}"] = {
+            key: dict(row) if has_qty else {name: row[name] for name in ("id", "name")} for key, row in rows.items()
+        }
     return states
 
 
@@ -79,9 +84,10 @@ def write(folder: Path, name: str, rows: Rows, chance: Random) -> None:
     """Write a dump in any of the forms that dumps have."""
     lines = [dict(row) for row in rows.values()]
     chance.shuffle(lines)
-    match chance.randrange(3) if lines else 0:
+    has_qty = all("qty" in line for line in lines)
+    match chance.randrange(3) if lines and has_qty else 0:
         case 0:
-            schema = pa.schema([("id", pa.int32()), ("name", pa.string()), ("qty", pa.int64())])
+            schema = pa.schema([("id", pa.int32()), ("name", pa.string()), *([("qty", pa.int64())] if has_qty else [])])
             pq.write_table(pa.Table.from_pylist(lines, schema), folder / "dumps" / f"{name}.parquet")
         case 1:
             text = "".join(f"{json.dumps(line)}\n" for line in lines)
@@ -105,12 +111,26 @@ def replayed(folder: Path, upto: str) -> list[str]:
                 if row["__op"] == "d":
                     rows.pop(row["id"], None)
                 else:
-                    rows[row["id"]] = (row["id"], row["name"], row["qty"])
+                    kept = rows.get(row["id"], (None, None, None))[2]
+                    rows[row["id"]] = (row["id"], row["name"], row.get("qty", kept))
     return sorted(map(repr, rows.values()))
 
 
 def shown(rows: Rows) -> list[str]:
-    return sorted(repr((str(row["id"]), row["name"], str(row["qty"]))) for row in rows.values())
+    return sorted(repr((str(row["id"]), row["name"], text(row["qty"]))) for row in rows.values())
+
+
+def text(value: int | None) -> str | None:
+    return None if value is None else f"{value}"
+
+
+def kept_values(states: Mapping[str, Rows]) -> dict[str, Rows]:
+    """Return the rows that the lake has after each dump: a column that a dump lacks keeps its values."""
+    found, before = {}, Rows()
+    for name, rows in states.items():
+        before = {key: {"qty": before.get(key, {}).get("qty"), **row} for key, row in rows.items()}
+        found[name] = before
+    return found
 
 
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.laws) for seed in range(2, 60))])
@@ -124,7 +144,7 @@ def test_differences_lead_to_every_dump_in_any_order_of_arrival(seed: int, tmp_p
             land(tmp_path)
     land(tmp_path)
 
-    for name, rows in states.items():
+    for name, rows in kept_values(states).items():
         assert replayed(tmp_path, name) == shown(rows)
     assert land(tmp_path) == 0
 
@@ -169,6 +189,97 @@ def test_old_dumps_may_go_once_the_next_was_taken(tmp_path: Path) -> None:
     dump(tmp_path, "3", [2])
 
     assert land(tmp_path) == 1
+
+
+@pytest.mark.parametrize("what", ["a part that comes late", "a correction", "a file that is touched"])
+def test_a_dump_that_changes_after_it_was_taken_is_refused(what: str, tmp_path: Path) -> None:
+    """NOTHING-LOST: the next dump was compared with rows that the lake never had."""
+    declared(tmp_path)
+    place = tmp_path / "dumps" / "2026-01-01"
+    place.mkdir()
+    (place / "0.jsonl").write_text('{"id": 1, "qty": 1}\n')
+    land(tmp_path)
+
+    match what:
+        case "a part that comes late":
+            (place / "1.jsonl").write_text('{"id": 2, "qty": 1}\n')
+        case "a correction":
+            (place / "0.jsonl").write_text('{"id": 1, "qty": 2}\n')
+        case _:
+            os.utime(place / "0.jsonl", (1, 1))
+            assert land(tmp_path) == 0
+            return
+
+    dump(tmp_path, "2026-01-02", [1, 2])
+    with pytest.raises(DumpChangedError, match="2026-01-01 has other files or other content") as refused:
+        land(tmp_path)
+    assert refused.value.exit_code == 8
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("2026-01-31", "2026-01-31-v2"),
+        ("2026-01-31", "2026-01-31 (1)"),
+        ("things_full_2026-01-31", "things_2026-02-01"),
+        ("things_31-01-2026", "things_01-02-2026"),
+        ("31012026", "01022026"),
+        ("31-Jan-2026", "01-Feb-2026"),
+    ],
+)
+def test_dumps_whose_names_are_in_another_order_than_their_times_are_refused(
+    first: str, second: str, tmp_path: Path
+) -> None:
+    """ORDER: the newer dump counted as a late one, and changed nothing."""
+    dump(tmp_path, first, [1])
+    land(tmp_path)
+    dump(tmp_path, second, [1, 2])
+
+    with pytest.raises(NameOrderError) as refused:
+        land(tmp_path)
+    assert "with the year first" in f"{refused.value.hint}"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("2026-01-31", "2026-01-31_v2"),
+        ("2026-01-31", "2026-01-31T0500"),
+        ("shop-12345678-2026-01-31", "shop-12345678-2026-02-01"),
+        ("1", "2"),
+    ],
+)
+def test_dumps_whose_names_are_in_the_order_of_their_times_are_taken(first: str, second: str, tmp_path: Path) -> None:
+    dump(tmp_path, first, [1])
+    dump(tmp_path, second, [1, 2])
+
+    assert land(tmp_path) == 2
+    assert Dump(first, (), 0).taken_at == ("2026-01-31 00:00:00" if "2026" in first else None)
+
+
+def test_a_column_that_returns_as_null_is_null(tmp_path: Path) -> None:
+    """MISSING-IS-NOT-NULL: the row kept the value from before the column was gone."""
+    declared(tmp_path)
+    for day, lines in enumerate(("id,qty\n1,5\n", "id\n1\n", "id,qty\n1,\n"), 1):
+        (tmp_path / "dumps" / f"2026-01-0{day}.csv").write_text(lines)
+    land(tmp_path)
+
+    [file] = (tmp_path / "landing").rglob("2026-01-03.csv after *.parquet")
+    assert [(row["__op"], row["qty"]) for row in pq.read_table(file).to_pylist()] == [("u", None)]
+
+
+def test_a_field_that_no_json_record_has_is_null(tmp_path: Path) -> None:
+    """Many tools leave out fields that are NULL: the row kept its value if no other row had one."""
+    dump(tmp_path, "2026-01-01", [1], {"name": "a"})
+    dump(tmp_path, "2026-01-02", [1])
+    dump(tmp_path, "2026-01-03", [1])
+    land(tmp_path)
+
+    files = sorted((tmp_path / "landing").rglob("*.parquet"))
+    assert [[(row["__op"], row["name"]) for row in pq.read_table(file).to_pylist()] for file in files[1:2]] == [
+        [("u", None)]
+    ]
+    assert pq.read_metadata(files[2]).num_rows == 0
 
 
 def test_a_dump_with_an_unreadable_record_is_refused(tmp_path: Path) -> None:
@@ -271,13 +382,14 @@ def test_marts_follow_the_dumps(spark: SparkSession, tmp_path: Path) -> None:
         frazil.run(pipeline, spark=spark_session(pipeline))
 
     have = query(pipeline, "SELECT id, name, qty FROM marts.things").rows
-    assert sorted(repr((str(one), name, str(qty))) for one, name, qty in have) == shown(states["2026-01-05"])
-    for day, rows in states.items():
+    expected = kept_values(states)
+    assert sorted(repr((str(one), name, text(qty))) for one, name, qty in have) == shown(expected["2026-01-05"])
+    for day, rows in expected.items():
         at = f"TIMESTAMPTZ '{day} 00:00:00Z'"
         then = query(
             pipeline,
             f"SELECT id, name, qty FROM marts.things_history WHERE valid_from <= {at} "
             f"AND (valid_to > {at} OR valid_to IS NULL)",
         ).rows
-        assert sorted(repr((str(one), name, str(qty))) for one, name, qty in then) == shown(rows), day
+        assert sorted(repr((str(one), name, text(qty))) for one, name, qty in then) == shown(rows), day
     assert [finding for finding in check(pipeline) if finding.ok is False] == []

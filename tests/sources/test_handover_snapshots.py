@@ -9,10 +9,17 @@ import yaml
 from tests.sources.handovers import DUMPS, FORMS, declared, dump
 
 from frazil.errors import DeclarationError
-from frazil.sources.handover.capture import TakenFieldError, UnknownTimeError, compared_table, handover_captures
+from frazil.sources.handover.capture import (
+    LostFieldError,
+    TakenFieldError,
+    UnknownTimeError,
+    compared_table,
+    handover_captures,
+)
 from frazil.sources.kinds import rows_at_source, source_of
 from frazil.sources.snapshot.capture import BadKeyError
 from frazil.sources.snapshot.source import UnreadableDumpError
+from frazil.sources.snapshot.taken import DumpChangedError
 from frazil.spec.load.parse import parse_declaration
 from frazil.spec.model.kinds.handover import Handover
 from frazil.testing.changes import COLUMNS
@@ -52,6 +59,33 @@ def test_a_snapshot_that_cannot_be_right_is_refused(text: str, error: type[Excep
     with pytest.raises(error):
         capture.land(tmp_path, lambda _: None)
     assert not [*(tmp_path / "copies").rglob("*.parquet")]
+
+
+def test_a_snapshot_that_changes_after_it_was_copied_is_refused(tmp_path: Path) -> None:
+    """NOTHING-LOST: a part that came late was never read, and its rows were deleted."""
+    pipeline = declared(tmp_path, "dumps and dms")
+    [capture] = handover_captures(pipeline, pipeline.tables)
+    (tmp_path / "dumps" / "2026-01-01").mkdir()
+    (tmp_path / "dumps" / "2026-01-01" / "0.jsonl").write_text('{"id": 1}\n')
+    capture.land(tmp_path, lambda _: None)
+    (tmp_path / "dumps" / "2026-01-01" / "1.jsonl").write_text('{"id": 2}\n')
+
+    with pytest.raises(DumpChangedError):
+        capture.land(tmp_path, lambda _: None)
+
+
+def test_a_snapshot_without_a_field_that_an_earlier_one_has_is_refused(tmp_path: Path) -> None:
+    """MISSING-IS-NOT-NULL: the column became NULL in every row."""
+    pipeline = declared(tmp_path, "dumps and dms")
+    [capture] = handover_captures(pipeline, pipeline.tables)
+    (tmp_path / "dumps" / "2026-01-01.csv").write_text("id,note,other\n1,a,b\n")
+    capture.land(tmp_path, lambda _: None)
+    (tmp_path / "dumps" / "2026-01-02.csv").write_text("id,other\n1,b\n")
+
+    with pytest.raises(LostFieldError, match=r"has no field 'note', and snapshot 2026-01-01\.csv has"):
+        capture.land(tmp_path, lambda _: None)
+    (tmp_path / "dumps" / "2026-01-02.csv").write_text("id,note\n1,\n")
+    assert capture.land(tmp_path, lambda _: None).files == 1
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -28,6 +28,7 @@ from frazil.sources.snapshot.source import (
     landing_folder,
     record_batches,
 )
+from frazil.sources.snapshot.taken import CONTENT, content_of, verify_content
 from frazil.spec.check.composed import changes_table
 from frazil.spec.model.kinds.audit_log import AuditLog
 from frazil.spec.model.kinds.dms import DmsFiles
@@ -47,10 +48,10 @@ class LoadReader:
 
     def __init__(self, dump: Dump, table: Table, folder: Path) -> None:
         self._source, self._op = DmsSource(table), table.source.op.lower()
-        self._files = [
+        self.files = [
             inspected(file, folder, self._source.inspect, snapshot_position(file.name)) for file in dump.files
         ]
-        self._all = self._source.columns(self._files, ())
+        self._all = self._source.columns(self.files, ())
         self.columns: tuple[str, ...] = tuple(name for name in self._all if name.lower() != self._op)
         """Names of the fields, in order of first appearance."""
         self.types: dict[str, str] = {}
@@ -59,7 +60,7 @@ class LoadReader:
 
     def batches(self, names: Sequence[str], schema: Any) -> Iterator[Any]:
         """Yield the rows as record batches, as :meth:`frazil.sources.snapshot.source.DumpReader.batches`."""
-        opened = ((file.path, self._source.read(file, self._all).reader) for file in self._files)
+        opened = ((file.path, self._source.read(file, self._all).reader) for file in self.files)
         try:
             yield from record_batches(opened, names, schema)
         except UnreadableDumpError as error:
@@ -74,6 +75,13 @@ class UnknownTimeError(SourceError):
     """The time of a snapshot is unknown or impossible."""
 
     code = "FZ223"
+    retryable = False
+
+
+class LostFieldError(SourceError):
+    """A snapshot lacks a field of a column that an earlier snapshot has."""
+
+    code = "FZ225"
     retryable = False
 
 
@@ -121,14 +129,21 @@ class HandoverCapture(SnapshotCapture):
 
         Raises:
             UnknownTimeError: a snapshot has no time, or a time after the modification of its files.
+            DumpChangedError: a landed snapshot has other content now.
+            LostFieldError: a snapshot lacks a field that an earlier one has.
         """
         left_out = {*self.handover.source.leave_out}
-        landed, files, records = self.landed_names(folder), 0, 0
+        place, files, records = landing_folder(self.table, folder), 0, 0
+        landed = {handover_time(file.name)[1]: file for file in place.glob("* *.parquet")}
         for dump in dumps_of(self.table, folder):
-            if dump.name not in landed and unquote(dump.name) not in left_out:
+            if unquote(dump.name) in left_out:
+                continue
+            if dump.name not in landed:
                 progress(f"copy {dump.name}")
                 records += self._land_whole(dump, folder)
                 files += 1
+            elif self.table.source.path is not None:
+                verify_content(self.table.name, dump, [landed[dump.name]])
         return Landed(files=files, records=records)
 
     def _begins(self, dump: Dump) -> datetime:
@@ -157,6 +172,7 @@ class HandoverCapture(SnapshotCapture):
         if taken := [name for name in reader.columns if name.lower() in OWN]:
             raise TakenFieldError(self.table.name, f"snapshot {unquote(dump.name)}", taken[0])
         keys = self._keys(reader.columns, dump)
+        self._verify_fields(reader, dump, folder)
         names = [*keys, *(name for name in reader.columns if name not in keys)]
         kinds = self._key_types(keys, reader.types)
         with tempfile.TemporaryDirectory(prefix="frazil-snapshot-") as scratch:
@@ -166,11 +182,33 @@ class HandoverCapture(SnapshotCapture):
                 self._verify_keys(database, dump, kinds)
                 (count,) = database.execute("SELECT count(*) FROM new_rows").fetchone()
                 file = landing_folder(self.table, folder) / f"{at.strftime(_NAME)} {dump.name}.parquet"
-                land_file(file, lambda path: _write(path, database, dump.name, (time_text(at), names)))
+                land_file(
+                    file,
+                    lambda path: _write(path, database, dump.name, (time_text(at), names, content_of(reader.files))),
+                )
                 note_landed(file.parent, [file.name])
             finally:
                 database.close()
         return int(count) + 1
+
+    def _verify_fields(self, reader: DumpReader | LoadReader, dump: Dump, folder: Path) -> None:
+        """Refuse a snapshot without a field that an earlier one had: its column would become NULL in every row."""
+        if isinstance(reader, DumpReader) and reader.omits_nulls:
+            return
+        here = {name.lower() for name in reader.columns}
+        declared = {column.name.lower() for column in self.handover.columns or () if column.expr is None} - here
+        for file in landing_folder(self.table, folder).glob("* *.parquet") if declared else ():
+            if unquote(handover_time(file.name)[1]) in self.handover.source.leave_out:
+                continue
+            lost = declared & {name.lower() for name in pq.read_schema(file).names} - set(OWN)
+            if lost:
+                name = min(lost)
+                raise LostFieldError(
+                    f"table {self.table.name!r}: snapshot {unquote(dump.name)} has no field {name!r}, and snapshot "
+                    f"{unquote(handover_time(file.name)[1])} has: the column would become NULL in every row",
+                    hint="write the snapshot with it, or list it in leave_out; if the source has no such column any "
+                    "more, take it out of the declaration",
+                )
 
     def _reader(self, dump: Dump, folder: Path) -> DumpReader | LoadReader:
         snapshots = self.handover.source.snapshots
@@ -193,11 +231,11 @@ def _taken_by_name(dump: Dump) -> datetime:
         return datetime.fromisoformat(f"{dump.taken_at}").replace(tzinfo=UTC)
 
 
-def _write(path: Path, database: Any, snapshot: str, what: tuple[str, Sequence[str]]) -> None:
-    at, names = what
+def _write(path: Path, database: Any, snapshot: str, what: tuple[str, Sequence[str], str]) -> None:
+    at, names, content = what
     # Two snapshots may be equal, and equal bytes would count as a duplicate.
     fields = [(name, pa.string()) for name in (*_LANDED, *names)]
-    schema = pa.schema(fields, metadata={"frazil.snapshot": snapshot, "frazil.at": at})
+    schema = pa.schema(fields, metadata={"frazil.snapshot": snapshot, "frazil.at": at, CONTENT: content})
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         begins = [pa.array([text], pa.string()) for text in (at, unquote(snapshot), BEGINS)]
         begins += [pa.nulls(1, pa.string()) for _ in names]

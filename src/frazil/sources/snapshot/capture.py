@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from frazil.sources.snapshot.source import (
     dumps_of,
     landing_folder,
 )
+from frazil.sources.snapshot.taken import CONTENT, content_of, verify_content, verify_order
 from frazil.spec.amount import counted
 from frazil.spec.model.kinds.snapshot import OP, SNAPSHOT, TAKEN_AT
 from frazil.spec.secrets import redacted
@@ -88,6 +90,8 @@ class SnapshotCapture:
             TakenNameError: a dump has a field with a name that Frazil uses.
             TooManyDeletesError: a dump lacks too many rows.
             DumpGoneError: the dump before a new one was removed.
+            DumpChangedError: a dump has other content than when it was taken.
+            NameOrderError: the names of the dumps are in another order than the times in them.
             ServerError, ServerSetupError: the database does not answer, or lacks the table.
 
         Cost: reads each new dump and its neighbours once; at most 1 GB of memory, then it spills to disk. Of the dumps
@@ -122,6 +126,10 @@ class SnapshotCapture:
         place = landing_folder(self.table, folder)
         landed = _landed(place)
         dumps = dumps_of(self.table, folder)
+        if self.table.source.path is not None:
+            verify_order(self.table.name, dumps)
+            for one in dumps:
+                verify_content(self.table.name, one, place.glob(f"{glob.escape(one.name)}{AFTER}*.parquet"))
         files = records = 0
         for before, dump in pairwise((None, *dumps)):
             assert dump is not None  # noqa: S101 - only the first of the pairs has a None, and before
@@ -185,7 +193,8 @@ class SnapshotCapture:
         old = None if before is None else DumpReader(before, self.table, folder)
         self._verify_names(new, dump)
         keys = self._keys(new.columns, dump)
-        names = [*keys, *(name for name in new.columns if name.lower() not in {key.lower() for key in keys})]
+        columns = [*new.columns, *_omitted(new, old)]
+        names = [*keys, *(name for name in columns if name.lower() not in {key.lower() for key in keys})]
         kinds = self._key_types(keys, new.types)
         load_rows(database, "new_rows", new, names, kinds)
         self._verify_keys(database, dump, kinds)
@@ -193,7 +202,7 @@ class SnapshotCapture:
             database.execute("CREATE TABLE old_rows AS FROM new_rows LIMIT 0")
         else:
             load_rows(database, "old_rows", old, names, kinds)
-        common = None if old is None else {name.lower() for name in old.columns}
+        common = None if old is None else {name.lower() for name in (*old.columns, *_omitted(old, new))}
         self._verify_deletes(database, dump, len(keys))
         has = [number for number, name in enumerate(names) if common is None or name.lower() in common]
         batches = _differences(database, len(names), len(keys), has)
@@ -206,7 +215,9 @@ class SnapshotCapture:
         def write(path: Path) -> None:
             nonlocal count
             # Two pairs of dumps may have equal differences, and equal bytes would count as a duplicate.
-            target = pa.schema(_fields(names, new.types), metadata={"frazil.dumps": pair})
+            target = pa.schema(
+                _fields(names, new.types), metadata={"frazil.dumps": pair, CONTENT: content_of(new.files)}
+            )
             with pq.ParquetWriter(path, target, compression="zstd") as writer:
                 for batch in chain([first] if first else [], batches):
                     constants = [
@@ -372,6 +383,14 @@ def loaded_texts(database: Any, name: str, columns: int) -> Any:
     return database.execute(f"SELECT {texts} FROM {name}").to_arrow_reader(ROWS_AT_ONCE)
 
 
+def _omitted(reader: DumpReader, other: DumpReader | None) -> list[str]:
+    """Return the fields of another dump that one of JSON lines lacks: a field that JSON leaves out is NULL."""
+    if other is None or not reader.omits_nulls:
+        return []
+    own = {name.lower() for name in reader.columns}
+    return [name for name in other.columns if name.lower() not in own]
+
+
 def _same(one: str, other: str, keys: int) -> str:
     return " AND ".join(f"{one}.k{number} = {other}.k{number}" for number in range(keys))
 
@@ -385,16 +404,15 @@ def _gone(keys: int) -> str:
 def _differences(database: Any, columns: int, keys: int, has: Sequence[int]) -> Iterator[Any]:
     """Yield batches of op and columns; ``has`` are the indexes of columns that the dump before has too.
 
+    If the dump before lacks a column, each row is an upsert: the lake may have values of it from a dump before that.
     Deletes are first: records of one dump are ordered by their rows, and a key with an expr may be that of a row that
     has come.
     """
     same = _same("n", "o", keys)
     new = ", ".join(f"n.c{number}" for number in range(columns))
     old = ", ".join(f"o.c{number}" for number in range(columns))
-    added = [f"n.c{number} IS NOT NULL" for number in range(columns) if number not in has]
-    differs = " OR ".join(
-        ["false", *(f"n.c{number} IS DISTINCT FROM o.c{number}" for number in has if number >= keys), *added]
-    )
+    is_any = "true" if len(has) < columns else "false"
+    differs = " OR ".join([is_any, *(f"n.c{number} IS DISTINCT FROM o.c{number}" for number in has if number >= keys)])
     gone = f"SELECT 'd' AS op, {old} FROM {_gone(keys)}"
     come = f"""SELECT CASE WHEN o.c0 IS NULL THEN 'i' ELSE 'u' END AS op, {new}
         FROM new_rows AS n LEFT JOIN old_rows AS o ON {same} WHERE o.c0 IS NULL OR {differs}"""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -121,7 +122,7 @@ def _dump_of(path: str) -> str:
 
 
 _TIME: Final = re.compile(
-    r"(\d{4})-?(\d{2})-?(\d{2})(?:[T_ -]?(\d{2})[:-]?(\d{2})(?:[:-]?(\d{2}))?)?(?!\d)",
+    r"(\d{4})-?(0[1-9]|1[0-2])-?(0[1-9]|[12]\d|3[01])(?:[T_ -]?(\d{2})[:-]?(\d{2})(?:[:-]?(\d{2}))?)?(?!\d)",
 )
 
 
@@ -161,14 +162,12 @@ class Dump:
     @property
     def taken_at(self) -> str | None:
         """Return the date or time in the name, as UTC; None if the name has none."""
-        found = _TIME.search(self.name.replace("%3A", ":"))
-        if found is None:
-            return None
-        try:
-            taken = datetime(*(int(part) for part in found.groups(default="0")), tzinfo=UTC)  # type: ignore[misc, arg-type]
-        except ValueError:
-            return None
-        return f"{taken:%Y-%m-%d %H:%M:%S}"
+        for found in _TIME.finditer(self.name.replace("%3A", ":")):
+            # Other numbers may come before the date.
+            with suppress(ValueError):
+                taken = datetime(*(int(part) for part in found.groups(default="0")), tzinfo=UTC)  # type: ignore[misc, arg-type]
+                return f"{taken:%Y-%m-%d %H:%M:%S}"
+        return None
 
 
 def landing_folder(table: Table, folder: Path) -> Path:
@@ -310,9 +309,10 @@ class DumpReader:
 
     def __init__(self, dump: Dump, table: Table, folder: Path) -> None:
         self._reader, self._folder, self._is_typed = RecordReading(), folder, table.source.types_fields
-        self._files = [self._inspected(file) for file in dump.files]
+        self.files = [self._inspected(file) for file in dump.files]
+        """The files of the dump, inspected."""
         found: dict[str, tuple[str, str]] = {}
-        for file in self._files:
+        for file in self.files:
             for name, kind in file.fields:
                 found.setdefault(name.lower(), (name, kind))
         self.columns: tuple[str, ...] = tuple(name for name, _ in found.values())
@@ -320,6 +320,11 @@ class DumpReader:
         self.types: dict[str, str] = {name: kind for name, (_, kind) in found.items()} if self._is_typed else {}
         """Lower-case name of a field -> its type; empty if dumps have no types."""
         self.unreadable: UnreadableDumpError | None = None
+
+    @property
+    def omits_nulls(self) -> bool:
+        """Return True if all files are JSON lines, whose records may leave out fields that are NULL."""
+        return all(file.name.lower().endswith(JSON_LINES) for file in self.files)
 
     def _inspected(self, found: Found) -> NewFile:
         file = inspected(found, self._folder, self._reader.inspect)
@@ -334,7 +339,7 @@ class DumpReader:
             names: fields in the order of ``schema``; missing fields of a file are NULL.
             schema: a text column for each of ``names``.
         """
-        opened = ((file.path, self._reader.read(file, self.columns).reader) for file in self._files)
+        opened = ((file.path, self._reader.read(file, self.columns).reader) for file in self.files)
         try:
             yield from record_batches(opened, names, schema)
         except UnreadableDumpError as error:
