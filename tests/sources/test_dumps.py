@@ -339,6 +339,38 @@ def test_texts_of_a_string_key_are_rows_of_their_own(tmp_path: Path) -> None:
     assert landed_of(tmp_path, "string", ["1,a"], ["1.0,a"]) == [("d", "1"), ("i", "1.0")]
 
 
+def landed_by_expr(folder: Path, expr: str, *dumps: Sequence[str]) -> list[tuple[str, str]]:
+    """Land dumps of a key with an expression; return (op, key) of the newest differences."""
+    table = declared(folder).tables[0].model_copy(update={"columns": (frazil.Column(name="id", expr=expr),)})
+    for number, texts in enumerate(dumps, 1):
+        (folder / "dumps" / f"{number}.csv").write_text("\n".join(("id,name", *texts, "")))
+        SnapshotCapture(table).land(folder, lambda _: None)
+    [file] = (folder / "landing").rglob(f"{len(dumps)}.csv after *.parquet")
+    return [(row["__op"], row["id"]) for row in pq.read_table(file).to_pylist()]
+
+
+def test_two_rows_of_one_key_by_its_expression_are_refused(tmp_path: Path) -> None:
+    """IDENTITY: when one of them was gone, the other went with it."""
+    with pytest.raises(BadKeyError, match="has 2 rows with id = "):
+        landed_by_expr(tmp_path, "lower(rtrim(id))", ["AB ,a", "ab,b"])
+
+
+@pytest.mark.parametrize(
+    ("expr", "before", "after", "expected"),
+    [
+        ("lower(rtrim(id))", "AB ", "ab", [("u", "ab")]),
+        ("UPPER( `ID` )", "ab", "aB", [("u", "aB")]),
+        ("lower(id)", "É", "é", [("d", "É"), ("i", "é")]),
+        ("substr(id, 1, 2)", "ab1", "ab2", [("d", "ab1"), ("i", "ab2")]),
+    ],
+)
+def test_a_key_with_an_expression_is_compared_by_its_value(
+    expr: str, before: str, after: str, expected: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    """HISTORY: a row whose key is written in another way had a delete, and a version that ended."""
+    assert landed_by_expr(tmp_path, expr, [f"{before},a"], [f"{after},b"]) == expected
+
+
 @pytest.mark.parametrize(("kind", "text"), [("int", "1.0"), ("decimal(10,2)", "1.505"), ("date", "01/31/2024")])
 def test_a_key_that_is_no_value_of_its_type_is_refused(kind: str, text: str, tmp_path: Path) -> None:
     """NOTHING-LOST: its row would go to quarantine, and the one that it was would be deleted."""

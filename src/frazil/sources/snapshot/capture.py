@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 from frazil.errors import ContractError, SourceError
 from frazil.failpoints import failpoint
 from frazil.sources.capture import TYPE_KEY, Landed, Looked, land_file, try_lock, verify_deletes
-from frazil.sources.comparison import typed_key
 from frazil.sources.landed_files import note_landed
 from frazil.sources.postgres.errors import require_driver
+from frazil.sources.snapshot.keys import KeyType, folds_of
 from frazil.sources.snapshot.source import (
     AFTER,
     Dump,
@@ -253,7 +253,7 @@ class SnapshotCapture:
             )
         return [here[key.lower()] for key in self.table.keys]
 
-    def _key_types(self, keys: Sequence[str], types: Mapping[str, str]) -> list[str]:
+    def _key_types(self, keys: Sequence[str], types: Mapping[str, str]) -> list[KeyType]:
         """Return the types of the keys in the lake, because ``1.5`` and ``1.50`` are one decimal.
 
         Args:
@@ -264,10 +264,13 @@ class SnapshotCapture:
         kinds = []
         for key in (name.lower() for name in keys):
             column = declared.get(key)
-            kinds.append(types.get(key, "string") if column is None else "string" if column.expr else column.type)
+            if column is not None and column.expr:
+                kinds.append(KeyType("string", folds_of(column.expr, key)))
+            else:
+                kinds.append(KeyType(types.get(key, "string") if column is None else column.type))
         return kinds
 
-    def _verify_keys(self, database: Any, dump: Dump, kinds: Sequence[str]) -> None:
+    def _verify_keys(self, database: Any, dump: Dump, kinds: Sequence[KeyType]) -> None:
         keys = len(kinds)
         names = ", ".join(f"any_value(c{number})" for number in range(keys))
         has_none = " OR ".join(f"k{number} IS NULL" for number in range(keys))
@@ -284,7 +287,7 @@ class SnapshotCapture:
                 hint="each row of a dump needs a key of its own; fix the dump or the keys, and run again",
             )
 
-    def _verify_key_texts(self, database: Any, dump: Dump, kinds: Sequence[str]) -> None:
+    def _verify_key_texts(self, database: Any, dump: Dump, kinds: Sequence[KeyType]) -> None:
         """Refuse a key that is no value of its type: the row would look deleted."""
         for number, (name, kind) in enumerate(zip(self.table.keys, kinds, strict=True)):
             found = database.execute(
@@ -293,7 +296,7 @@ class SnapshotCapture:
             if found is not None:
                 raise BadKeyError(
                     f"table {self.table.name!r}: dump {dump.name} has a row with {name} = {found[0]!r}, "
-                    f"which is not exactly {kind}",
+                    f"which is not exactly {kind.type}",
                     hint=f"without it the row would look deleted; fix the dump, or give the column {name} a type that "
                     "all its values have, such as decimal(38,10) or string",
                 )
@@ -354,7 +357,7 @@ def open_scratch(folder: str) -> Any:
     return database
 
 
-def load_rows(database: Any, name: str, reader: Any, names: Sequence[str], kinds: Sequence[str]) -> None:
+def load_rows(database: Any, name: str, reader: Any, names: Sequence[str], kinds: Sequence[KeyType]) -> None:
     """Load the rows of a dump into a table of DuckDB: the texts ``c0``, ``c1``, … and the values of keys ``k0``, ….
 
     Args:
@@ -370,7 +373,7 @@ def load_rows(database: Any, name: str, reader: Any, names: Sequence[str], kinds
     schema = pa.schema([(f"c{number}", pa.string()) for number in range(len(names))])
     rows = pa.RecordBatchReader.from_batches(schema, reader.batches(names, schema))
     database.register("frazil_rows", rows)
-    values = ", ".join(f"{typed_key(f'c{number}', kind)} AS k{number}" for number, kind in enumerate(kinds))
+    values = ", ".join(f"{kind.value(f'c{number}')} AS k{number}" for number, kind in enumerate(kinds))
     database.execute(f"CREATE TABLE {name} AS SELECT *, {values} FROM frazil_rows")
     database.unregister("frazil_rows")
     if reader.unreadable is not None:
