@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.failing import run_fails_with
+from tests.hostile.situation import command
 
 import frazil
 from frazil import api
@@ -222,6 +224,64 @@ def test_another_type_widens_the_column_stops_the_run_or_is_left(orders: Orders)
     orders.run()
     assert orders.values() == [(1, "three"), (2, "5")]
     assert orders.is_sound()
+
+
+@pytest.mark.long
+def test_evolve_takes_records_that_wait_for_another_type_without_a_new_file(orders: Orders) -> None:
+    finer = pa.decimal128(14, 3)
+    orders.form = "format: parquet"
+    orders.declare()
+    orders.land_typed(pa.decimal128(12, 2), (1, Decimal("12.33")), (2, Decimal("1.00")))
+    orders.run()
+    orders.land_typed(finer, (1, Decimal("7.100")))
+    assert orders.run().warnings == []
+
+    # No record waits for it: a rebuild would change no number.
+    orders.declare("on_type_change: evolve")
+    assert api.plan(orders.folder).steps == ()
+
+    orders.declare()
+    orders.land_typed(finer, (1, Decimal("1.125")), (3, Decimal("3.000")))
+    [told] = orders.run().warnings
+    assert "n has the type decimal(14,3) at the source and is decimal(12,2) here" in told
+    assert api.plan(orders.folder).warnings == {"orders": [told]}
+    assert api.quarantine(orders.folder).retyped == {"orders": (told,)}
+    assert api.status(orders.folder).tables[0].retyped == (told,)
+    assert api.plan(orders.folder).steps == ()
+    says = "1 record in quarantine, and the declaration lets none of them through"
+    assert says in command("replay", f"{orders.folder}", "--yes").text
+
+    orders.declare("on_type_change: evolve")
+    reasons = {step.reason for step in api.plan(orders.folder).steps if hasattr(step, "reason")}
+    assert reasons == {"n is a decimal(14,3) now"}
+    orders.run()
+    taken = [(1, Decimal("1.125")), (2, Decimal("1.000")), (3, Decimal("3.000"))]
+    assert (orders.values(), orders.quarantine()) == (taken, [])
+    assert api.quarantine(orders.folder).retyped == {}
+
+    # And it stays.
+    orders.declare("on_type_change: fail")
+    assert api.plan(orders.folder).steps == ()
+    orders.land_typed(finer, (2, Decimal("2.125")))
+    assert orders.run().warnings == []
+    assert orders.values() == [taken[0], (2, Decimal("2.125")), taken[2]]
+    assert orders.is_sound()
+
+
+@pytest.mark.long
+def test_a_wider_type_that_was_kept_out_comes_once_the_policy_widens(orders: Orders) -> None:
+    orders.form = "format: parquet"
+    orders.declare("on_type_change: keep")
+    orders.land_typed(pa.int32(), (1, 1))
+    orders.run()
+    orders.land_typed(pa.int64(), (1, 2**40))
+    assert orders.run().quarantined == 1
+
+    orders.declare()
+    orders.land_typed(pa.int64(), (2, 2))
+    orders.run()
+
+    assert (orders.values(), orders.quarantine()) == ([(1, 2**40), (2, 2)], [])
 
 
 def field_ids(folder: Path, table: str) -> dict[str, int]:

@@ -45,7 +45,9 @@ def test_the_command_prints_both(shop: Shop) -> None:
     assert said.code == 0
     assert "items cast price 1 1 not exactly a decimal(10,2): four" in lines
     assert f"{FILE} 3 1 price not exactly" in lines
-    assert lines.endswith("1 of 1 record")
+    assert "table rule column records batch for example" in lines
+    way = "frazil quarantine --select items --to FILE, then frazil replay --select items --from FILE"
+    assert lines.endswith(f"1 of 1 record correct them: {way}")
     assert json.loads(command("quarantine", f"{shop.folder}", "--json").stdout)["records"] == []
 
 

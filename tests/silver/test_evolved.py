@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from frazil.silver.evolution import evolved, later_fields, renamed_bookmark, treated_otherwise
+from frazil.silver.evolution import evolved, later_fields, offered_types, renamed_bookmark, treated_otherwise
 from frazil.spec import Column, DmsFiles, Table
 from frazil.spec.model.types import Evolution
 
@@ -91,3 +91,54 @@ def test_a_rebuild_takes_columns_that_were_left_out(columns: tuple[str, ...]) ->
     passing = evolved(a_table(*columns, policy="keep"), BRONZE, blocked)
     assert treated_otherwise(passing, blocked) == "values of 'late' are let pass now"
     assert "late" in passing.left_out
+
+
+def typed(policy: Any) -> Table:
+    source = DmsFiles(path=("t",), header=True, op="Op")
+    return Table(name="t", source=source, keys=("id",), evolution=Evolution(on_type_change=policy))
+
+
+def retyped(kind: str, *offered: str) -> dict[str, Any]:
+    return {"fields": {"id": "int", "N": kind}, "offered": {"N": [*offered]}, "batch": 2}
+
+
+@pytest.mark.parametrize(
+    ("policy", "kind", "offered", "waits", "types"),
+    [
+        ("quarantine", "decimal(12,2)", ["decimal(14,3)"], True, {}),
+        ("keep", "int", ["bigint"], True, {}),
+        ("fail", "int", ["bigint", "decimal(14,3)"], True, {}),
+        ("quarantine", "int", ["bigint"], True, {"n": "bigint"}),
+        ("evolve", "decimal(12,2)", ["decimal(14,3)"], True, {"n": "decimal(14,3)"}),
+        ("evolve", "decimal(12,2)", ["decimal(12,4)", "decimal(14,3)"], True, {"n": "decimal(15,4)"}),
+        # The same numbers: nothing is rewritten for them.
+        ("evolve", "decimal(12,2)", ["decimal(14,3)"], False, {}),
+        # A text such as 007 was taken as the number 7.
+        ("evolve", "int", ["string"], False, {"n": "string"}),
+    ],
+)
+def test_a_changed_policy_takes_the_types_that_came_before(
+    *, policy: str, kind: str, offered: list[str], waits: bool, types: dict[str, str]
+) -> None:
+    silver = {"batch": 2, "refused": True} if waits else {"batch": 2}
+
+    assert evolved(typed(policy), retyped(kind, *offered), silver).types == types
+
+
+def test_a_type_that_evolve_made_stays_after_the_setting_is_set_back() -> None:
+    bronze = retyped("decimal(12,2)", "decimal(14,3)")
+    made = evolved(typed("evolve"), bronze, {"batch": 2, "refused": True}).in_bookmark()
+
+    later = evolved(typed("quarantine"), bronze, {"batch": 3, **made})
+
+    assert later.types == {"n": "decimal(14,3)"}
+    assert later.offered == {}
+
+
+def test_bronze_keeps_the_types_that_a_column_does_not_hold_the_newest_last() -> None:
+    fields = {"id": "int", "N": "decimal(12,2)"}
+    files = [[("n", kind)] for kind in ("decimal(14,3)", "decimal(10,2)", "string", "decimal(14,3)")]
+
+    assert offered_types({}, files[1:2], fields) == {}
+    assert offered_types({}, files, fields) == {"N": ["decimal(10,2)", "string", "decimal(14,3)"]}
+    assert offered_types({"N": ["decimal(14,3)"]}, [], {"N": "decimal(14,3)"}) == {}

@@ -219,9 +219,10 @@ def replay(
 ) -> RunReport:
     """Apply quarantined records again, each at its old place among the changes.
 
-    Without ``corrected`` this is a run of the tables with records in quarantine. If the declaration changed, silver is
-    rebuilt from bronze; otherwise the records would break the same rules, and nothing is done. Aggregates over these
-    tables are refreshed, with the current rows of the other tables that they read.
+    Without ``corrected`` this is a run of the tables with records in quarantine. If the declaration changed in a way
+    that can let them through, silver is rebuilt from bronze; otherwise the records would break the same rules, and
+    nothing is done. Aggregates over these tables are refreshed, with the current rows of the other tables that they
+    read.
 
     Args:
         declaration: a pipeline, or the path of its declaration.

@@ -275,14 +275,20 @@ def _with_former_names(table: Table, former: Mapping[str, str], present: Collect
     )
 
 
-def retyped(contract: Contract, present: Mapping[str, str]) -> str | None:
+def retyped(contract: Contract, present: Mapping[str, str], *, waits: bool = False) -> str | None:
     """Return the reason to rebuild rows because a column has another type; None if they can stay.
 
-    Rows are rebuilt for a type that cannot be reached by widening, and for a ``double`` that was a rounded ``float``.
+    Rows are rebuilt for a type that cannot be reached by widening, for a ``double`` that was a rounded ``float``, and
+    for any other type if records wait for it.
+
+    Args:
+        contract: the settled columns.
+        present: column -> type of silver.
+        waits: records are in quarantine because their field has a type that its column does not hold.
     """
     types = {name.lower(): plain_type(kind) for name, kind in present.items()}
     for column in contract.columns:
         have, wanted = types.get(column.name.lower()), plain_type(column.type)
-        if have is not None and have != wanted and (have == "float" or not widens(have, wanted)):
+        if have is not None and have != wanted and (waits or have == "float" or not widens(have, wanted)):
             return f"{column.name} is a {column.type} now"
     return None

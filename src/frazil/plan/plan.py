@@ -214,7 +214,7 @@ def warnings(table: Table, state: TableState) -> list[str]:
     found = [f"{path} waits: {reason}" for path, reason in waiting[:_SHOWN]]
     if waiting[_SHOWN:]:
         found.append(f"{counted(len(waiting) - _SHOWN, 'more file waits', 'more files wait')}")
-    found += state.taken.notes
+    found += [*state.taken.notes, *state.retyped]
     if not state.bronze and state.taken == SourceDelta():
         found += [f"no file was found in {path}" for path in table.source.locations.get("path", ())]
     if state.treating:

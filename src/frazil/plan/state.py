@@ -15,11 +15,22 @@ from frazil.plan.alterations import altered_tables, as_made, changed_types, late
 from frazil.plan.checks import check_reading, gold_name_problem, table_name_problems
 from frazil.plan.layout import BRONZE, QUARANTINE, SILVER, source_layouts
 from frazil.silver.baseline import BASELINE, Baseline, baseline_of
-from frazil.silver.contract import LAWS, MissingFieldError, changed_settings, declared, declared_mart, settle
+from frazil.silver.contract import (
+    LAWS,
+    MissingFieldError,
+    changed_settings,
+    declared,
+    declared_mart,
+    retyped_fields,
+    settle,
+)
 from frazil.silver.evolution import (
+    OFFERED,
+    REFUSED,
     check_evolution,
     evolved,
     later_fields,
+    offered_types,
     renamed_bookmark,
     renamed_fields,
     treated_otherwise,
@@ -76,6 +87,8 @@ class TableState:
     """``BRONZE``, ``SILVER``, ``QUARANTINE`` and marts to alter -> the differences."""
     fold: FoldChanges | None = None
     """The fold at the start of the run, or None."""
+    retyped: tuple[str, ...] = ()
+    """Why records wait in quarantine for columns of another type: :func:`frazil.silver.contract.retyped_fields`."""
     treating: bool = False
     """Old snapshots and files may still have plain values of columns with ``pii``."""
     snapshots: Mapping[str, int | None] = field(default_factory=dict)
@@ -145,8 +158,7 @@ def table_state(
     elif silver and (reason := _why_otherwise(table, contract, bookmarks, (columns or {}).get(SILVER, {}))):
         rebuilds[SILVER] = reason
     # Expressions that were checked before and are not used again are not parsed again.
-    is_used = bool(taken.files) or SILVER in rebuilds or silver.get("declared") != declared(table)
-    if is_used:
+    if taken.files or SILVER in rebuilds or silver.get("declared") != declared(table):
         _check_names(pipeline, table, contract, hint)
     for index, mart in enumerate(table.marts):
         name = table.mart_name(mart)
@@ -168,6 +180,7 @@ def table_state(
         contract=contract,
         rebuilds=rebuilds,
         alters=table_changes(table, wanted, columns or {}, bookmarks),
+        retyped=() if contract is None or SILVER in rebuilds else tuple(retyped_fields(table, contract, silver)),
         treating=TREATING in bookmarks[BRONZE],
     )
 
@@ -248,7 +261,8 @@ def _contract(
     fields, hint = source.known_fields(bronze.get("fields", {}), named), source.advice(named)
     if not fields:
         return None, fields, hint
-    called, before = renamed_fields(table, fields), renamed_bookmark(table, bronze)
+    offered = {OFFERED: offered_types(bronze.get(OFFERED, {}), named, fields)}
+    called, before = renamed_fields(table, fields), renamed_bookmark(table, {**bronze, **offered})
     before = before if before.get("fields") else {**before, "later": later_fields(named)}
     now = evolved(table, before, bookmarks[SILVER], called)
     check_evolution(table, before, now, files)
@@ -277,7 +291,9 @@ def _why_otherwise(
     if contract is None:
         return None
     now = evolved(table, renamed_bookmark(table, bookmarks[BRONZE]), bookmarks[SILVER])
-    return treated_otherwise(now, bookmarks[SILVER]) or retyped(contract, present)
+    return treated_otherwise(now, bookmarks[SILVER]) or retyped(
+        contract, present, waits=bool(bookmarks[SILVER].get(REFUSED))
+    )
 
 
 def gold_state(pipeline: Pipeline, bookmarks: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, int]]:

@@ -13,7 +13,7 @@ from frazil.iceberg.snapshot import TableSnapshot, verify_bookmark
 from frazil.plan.alterations import AlteredTableError, altered_tables, said_of
 from frazil.plan.layout import BRONZE
 from frazil.serve.tables import read_snapshot
-from frazil.silver.contract import settle
+from frazil.silver.contract import retyped_fields, settle
 from frazil.silver.evolution import evolved, renamed_bookmark
 from frazil.spec.amount import counted
 from frazil.spec.tables import source_tables
@@ -99,6 +99,11 @@ class Layers:
         """All existing tables, in the order of the data."""
         every = (self.bronze, self.changes, self.quarantine, *self.of_marts)
         return tuple(layer for layer in every if layer.exists)
+
+    @property
+    def retyped(self) -> list[str]:
+        """Why records wait in quarantine for columns of another type, with the ways out."""
+        return retyped_fields(self.table, self.contract, self.changes.snapshot.bookmark)
 
     def columns_in(self, mart: Layer) -> tuple[str, ...]:
         """The contract's columns that a mart has; a mart that is behind may lack the newest."""

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from frazil.bronze import record as r
 from frazil.catalog.catalogs import NoLakeError
 from frazil.catalog.trouble import translated
 from frazil.duck import cursor, duck_literal, scan
+from frazil.errors import FrazilError
+from frazil.serve.layers import layers
 from frazil.serve.tables import read_snapshot, tables, verify_manifests
+from frazil.silver.changes import CAST
 from frazil.spec.sql.select import source_table
 from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     import duckdb
 
-    from frazil.spec import Pipeline
+    from frazil.catalog.catalogs import Located
+    from frazil.spec import Pipeline, Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +76,12 @@ class Quarantine:
     Attributes:
         rules: broken rules, those with most records first.
         records: records of one table, newest batch first; empty if no table is given.
+        retyped: table -> why its records wait for columns of another type, with the ways out.
     """
 
     rules: tuple[BrokenRule, ...]
     records: tuple[QuarantinedRecord, ...] = ()
+    retyped: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 Place: TypeAlias = tuple[int, str, int]
@@ -119,7 +127,36 @@ def quarantine(
         for key, location in filled.items():
             rules += _rules(duck, names[key], location)
             found += _records(duck, location, limit, rule, after) if table is not None else []
-    return Quarantine(rules=tuple(sorted(rules, key=lambda rule: -rule.records)), records=tuple(found))
+    told = {name: retyped(pipeline, source_table(pipeline, name)) for name in sorted(_uncast(rules))}
+    return Quarantine(
+        rules=tuple(sorted(rules, key=lambda rule: -rule.records)),
+        records=tuple(found),
+        retyped={name: texts for name, texts in told.items() if texts},
+    )
+
+
+def _uncast(rules: Sequence[BrokenRule]) -> set[str]:
+    return {rule.table for rule in rules if rule.rule == CAST}
+
+
+def retyped(pipeline: Pipeline, table: Table, located: Located | None = None) -> tuple[str, ...]:
+    """Return why records of a table wait in quarantine for columns of another type, with the ways out.
+
+    Args:
+        pipeline: the declaration.
+        table: one of its tables.
+        located: the tables of the lake, if the caller has them.
+
+    Returns:
+        One text for each column; empty too if the declaration does not fit the lake.
+    """
+    made = source_tables(pipeline, table)
+    try:
+        if located is None:
+            located = tables(pipeline, only={one.key for one in (made.bronze, made.changes, made.quarantine)})
+        return tuple(layers(pipeline, table, located).retyped)
+    except FrazilError:
+        return ()
 
 
 _KNOWN: Final = 1_000

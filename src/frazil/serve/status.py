@@ -19,8 +19,10 @@ from frazil.runner.past_runs import newest_open_run, standing
 from frazil.serve.checks import LastChecks, last_checks
 from frazil.serve.lag import CaptureLag, Lags
 from frazil.serve.layers import verify_foreign, verify_gold
+from frazil.serve.quarantine import retyped
 from frazil.serve.tables import read_snapshot, tables, unfinished_erase, verify_manifests
 from frazil.silver.baseline import baseline_of
+from frazil.silver.evolution import REFUSED
 from frazil.spec import Current
 from frazil.spec.pii import TREATING
 from frazil.spec.sql.select import selected
@@ -86,6 +88,7 @@ class TableStatus:
         silver_batch: newest batch that silver holds.
         changes: number of typed changes.
         quarantined: number of records in quarantine.
+        retyped: why records wait there for columns of another type, with the ways out.
         spark_runs: how often Spark computed the changes in place of the driver.
         treating: whether ``frazil erase --pii`` is running or was killed.
         horizon: day before which changes are folded into the baseline; None without a baseline.
@@ -124,6 +127,7 @@ class TableStatus:
     treating: bool = False
     spark_runs: SparkRuns = field(default_factory=SparkRuns)
     checks: LastChecks = field(default_factory=LastChecks)
+    retyped: tuple[str, ...] = ()
 
 
 def status(pipeline: Pipeline, *, select: Sequence[str] = ()) -> list[TableStatus]:
@@ -267,6 +271,7 @@ class _Lake:
             silver_batch=changes.batch,
             changes=changes.records,
             quarantined=quarantine.records,
+            retyped=retyped(self.pipeline, table, self.located) if changes.bookmark.get(REFUSED) else (),
             committed_at=bronze.committed_at,
             marts=tuple(self.mart(table, mart, bronze.batch) for mart in made.marts),
             waiting=tuple(path for path in source.files if path not in known),

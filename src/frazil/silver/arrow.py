@@ -84,6 +84,8 @@ class PlainChanges:
         if contract.blocked or contract.whole or contract.renames or contract.ignores_nulls:
             return NeedsSpark("setting")
         for column in contract.columns:
+            if column.name in contract.zoned:
+                return NeedsSpark("column")
             if column.expr is not None or column.name.lower() not in fields or not is_provable(column.type):
                 return NeedsSpark("column")
         rules = row_rules(contract)

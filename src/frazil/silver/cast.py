@@ -66,6 +66,7 @@ _EXACT_FRACTION, _ANY_FRACTION = r"\d{1,6}0*", r"\d+"
 _HALF_OR_MORE = literal(r"\.\d{6}[5-9]")
 _LAST_MOMENT = literal("9999-12-31 23:59:59.999999")
 _ZONE = r"( ?(Z|UTC|[+-]\d{2}(:?\d{2})?))?\z"
+_WITH_ZONE = r":\d{2}(\.\d+)? ?(Z|UTC|[+-]\d{2}(:?\d{2})?)\z"
 _BEFORE_POINT = literal(r"^[+-]?\d*(?:\.(\d*?)0*)?[eE]")
 _EXPONENT = literal(r"[eE]([+-]?\d+)\z")
 _BYTES = literal(r"^(\\x)?([0-9A-Fa-f]{2})*\z")
@@ -167,6 +168,11 @@ def _timestamp(text: str, type_name: str, beyond: BeyondMicroseconds) -> str:
         up = f"{text} RLIKE {_HALF_OR_MORE} AND {has_next}"
         value = f"CASE WHEN {up} THEN {value} + INTERVAL '0.000001' SECOND ELSE {value} END"
     return _when(f"{_is_dated(text)} AND {text} RLIKE {form}", value)
+
+
+def has_zone(text: str) -> str:
+    """Write the condition that the text of a timestamp names its zone."""
+    return f"trim({text}) RLIKE {literal(_WITH_ZONE)}"
 
 
 def _binary(text: str, _: str) -> str:

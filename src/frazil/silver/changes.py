@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from frazil.bronze import record as r
 from frazil.older_spark import valid_text
-from frazil.silver.cast import exact, why_not
+from frazil.silver.cast import exact, has_zone, why_not
 from frazil.silver.old_keys import OLD, with_old_keys_deleted
 from frazil.silver.rules import NOT_NULL, Spark, breaks, row_rules
 from frazil.spec.model.types import is_nested, outer_of
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 PROBLEM = "_cdc_problem"
 TEXT = "_cdc_text"
+CAST = "cast"
+"""Rule for records with a text that is not exactly a value of its column's type."""
 FAILS = "expr"
 """Rule for records on which a column's expression fails."""
 BEFORE_HORIZON = "before_horizon"
@@ -137,10 +139,7 @@ def change_rows(
 
 def _typed(contract: Contract, meaning: RecordMeaning, fields: Mapping[str, str], since: Mapping[str, int]) -> str:
     """Write the SELECT of typed values and of their texts."""
-    typed = ", ".join(
-        f"{exact(_text(column, fields), column.type, contract.beyond)} AS {quote(column.name)}"
-        for column in contract.columns
-    )
+    typed = ", ".join(f"{_exact(contract, column, fields)} AS {quote(column.name)}" for column in contract.columns)
     said = "".join(f", {quote(name)} AS {quote(_SAID + name)}" for name in fields.values())
     made = "".join(f", {quote(_MADE + column.name)}" for column in contract.columns if column.expr is not None)
     types = {column.name: column.type for column in contract.columns}
@@ -185,6 +184,13 @@ def _checked(
 
 def _nothing() -> str:
     return "CAST(NULL AS string)"
+
+
+def _exact(contract: Contract, column: Column, fields: Mapping[str, str]) -> str:
+    """Write the cast of a column's text to its type; NULL if it is not exactly a value of it."""
+    text = _text(column, fields)
+    value = exact(text, column.type, contract.beyond)
+    return f"CASE WHEN {has_zone(text)} THEN {value} END" if column.name in contract.zoned else value
 
 
 def _text(column: Column, fields: Mapping[str, str], prefix: str = "") -> str:
@@ -299,9 +305,7 @@ def _problem(contract: Contract, fields: Mapping[str, str], carried: _Carried, *
         kind = f"an {kind}" if kind in {"int", "array"} else f"a {kind}"
         shown = f"substring({why_not(text, column.type, contract.beyond)}, 1, {_REASON_SIGNS})"
         reason = f"concat({literal(f'not exactly {kind}: ')}, {shown})"
-        rules.append(
-            (failed if column.name in must else f"{failed} AND {is_kept}", _broken("cast", reason, column.name))
-        )
+        rules.append((failed if column.name in must else f"{failed} AND {is_kept}", _broken(CAST, reason, column.name)))
     rules += _nulls(contract, has_key)
     rules += [(f"{condition} AND {is_kept}", broken) for condition, broken in _evolution(contract, fields, carried)]
     needs = {column.name: contract.needs(column) for column in contract.columns}

@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import SchemaError
-from frazil.silver.evolution import added, open_name
+from frazil.silver.evolution import REFUSED, added, open_name
 from frazil.spec import Column, History
 from frazil.spec.contract import declared_columns, event_time, final_names, is_closed, previous_keys
 from frazil.spec.model.column import COLUMN_RULES
+from frazil.spec.model.types import holds, type_after
 from frazil.spec.sql.names import quote
 from frazil.spec.sql.sql import fields_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from frazil.silver.evolution import Evolved
     from frazil.spec import Current, Rule, Table
@@ -55,6 +56,9 @@ class Contract:
         too_late: SQL condition of a change that can no longer be applied, or None.
         previous: (column, key) of columns with the value of a key before a change of key.
         beyond: policy for digits of a timestamp beyond microseconds.
+        unheld: (column, types) of columns whose field the source gave types that the column does not hold, the newest
+            last.
+        zoned: columns of instants whose field also came as times without a zone: such a time is not taken as UTC.
     """
 
     columns: tuple[Column, ...]
@@ -70,6 +74,8 @@ class Contract:
     too_late: str | None = None
     previous: tuple[tuple[str, str], ...] = ()
     beyond: BeyondMicroseconds = "truncate"
+    unheld: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    zoned: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -98,6 +104,8 @@ def settle(table: Table, fields: Mapping[str, str], evolved: Evolved | None = No
     Raises:
         MissingFieldError: no file has the field of a declared column without ``expr``.
     """
+    if evolved is not None:
+        fields = {name: evolved.types.get(name.lower(), kind) for name, kind in fields.items()}
     declared = [*declared_columns(table).values()]
     previous = {name: key for name, key in previous_keys(table).items() if name.lower() not in map(str.lower, fields)}
     seen = {name.lower() for name in (*fields, *table.source.made_columns, *previous)}
@@ -119,6 +127,7 @@ def settle(table: Table, fields: Mapping[str, str], evolved: Evolved | None = No
             and not table.source.is_bookkeeping(name)
         ]
     types = {column.name: column.type for column in columns}
+    unheld = () if evolved is None else tuple(_unheld(table, columns, evolved))
     times = [name for name in table.sequence_by if types.get(name) in _TIMES]
     return Contract(
         columns=tuple(columns),
@@ -133,7 +142,50 @@ def settle(table: Table, fields: Mapping[str, str], evolved: Evolved | None = No
         ignores_nulls=table.ignore_null_updates,
         previous=tuple(previous.items()),
         beyond=table.beyond_microseconds or "truncate",
+        unheld=unheld,
+        zoned=tuple(
+            name
+            for name, kinds in unheld
+            if types[name] == "timestamp" and "timestamp_ntz" in kinds and name not in declared_columns(table)
+        ),
     )
+
+
+def _unheld(table: Table, columns: Iterable[Column], evolved: Evolved) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the columns that are a field of another type; an expression makes its own type of any field."""
+    added_names = added(table)
+    named = {open_name(name, added_names).lower(): kinds for name, kinds in evolved.offered.items()}
+    declared_names = declared_columns(table)
+    for column in columns:
+        kinds = (evolved.offered if column.name in declared_names else named).get(column.name.lower(), ())
+        is_field = column.expr is None or column.name not in declared_names
+        if is_field and not all(holds(column.type, kind) for kind in kinds):
+            yield column.name, tuple(kinds)
+
+
+def retyped_fields(table: Table, contract: Contract, silver: Mapping[str, Any]) -> list[str]:
+    """Return why records wait in quarantine for columns that the source gives another type, with the ways out.
+
+    Args:
+        table: the declaration.
+        contract: its contract.
+        silver: silver's bookmark.
+    """
+    if not silver.get(REFUSED):
+        return []
+    declared_names, types = declared_columns(table), {column.name: column.type for column in contract.columns}
+    found = []
+    for name, kinds in contract.unheld:
+        *_, newest = (kind for kind in kinds if not holds(types[name], kind))
+        has, to = ("has" if newest == kinds[-1] else "had"), type_after(types[name], newest, "evolve")
+        way = f"declare it as {to} in columns"
+        if name not in declared_names:
+            way = f"say evolution: {{on_type_change: evolve}}, which makes it {to}, or {way}"
+        found.append(
+            f"{name} {has} the type {newest} at the source and is {types[name]} here, so records whose {name} does not "
+            f"fit are in quarantine. To take them, {way}; the next run rebuilds the table"
+        )
+    return found
 
 
 def _kept_as_text(table: Table, field: str, kind: str) -> str:

@@ -8,14 +8,14 @@ Bronze keeps every record under its original names.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
 from frazil.bronze import record as r
 from frazil.errors import SchemaError
 from frazil.spec.amount import counted
 from frazil.spec.contract import added_columns, declared_columns, final_names, is_closed, on_new_column
-from frazil.spec.model.types import type_after
+from frazil.spec.model.types import holds, type_after
 from frazil.spec.sql.names import literal, quote
 from frazil.spec.sql.sql import fields_of
 
@@ -26,6 +26,13 @@ if TYPE_CHECKING:
 
     from frazil.sources.base import NewFile
     from frazil.spec import Table
+
+OFFERED: Final = "offered"
+"""Key of bronze's bookmark: see :func:`offered_types`."""
+REFUSED: Final = "refused"
+"""Key of silver's bookmark: records wait in quarantine because their field has a type that its column does not hold."""
+TYPES: Final = "types"
+"""Key of silver's bookmark: types of fields that a changed ``on_type_change`` has made."""
 
 _SHOWN = 10
 _SOURCE = "source_"
@@ -49,6 +56,8 @@ class Evolved:
         new: fields that are newer than silver's bookmark.
         renamed: fields that become columns of a closed contract under another name, see
             :func:`open_name`.
+        types: field -> its type, where ``on_type_change`` makes another one of it than bronze's bookmark has.
+        offered: field -> the types that the source gave it and that its type does not hold, the newest last.
     """
 
     closed: bool
@@ -57,6 +66,8 @@ class Evolved:
     blocked: frozenset[str] = frozenset()
     new: frozenset[str] = frozenset()
     renamed: tuple[str, ...] = ()
+    types: Mapping[str, str] = field(default_factory=dict)
+    offered: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def in_bookmark(self) -> dict[str, Any]:
         """Return the entries for silver's bookmark."""
@@ -66,28 +77,32 @@ class Evolved:
             **taken,
             "blocked": sorted(self.blocked),
             "renamed": [*self.renamed],
+            **({TYPES: dict(self.types)} if self.types else {}),
         }
 
 
-def evolved(table: Table, bronze: Mapping[str, Any], silver: Mapping[str, Any], offered: Iterable[str] = ()) -> Evolved:
-    """Decide which fields become columns.
+def evolved(
+    table: Table, bronze: Mapping[str, Any], silver: Mapping[str, Any], coming: Mapping[str, str] | None = None
+) -> Evolved:
+    """Decide which fields become columns, and their types.
 
     Args:
         table: the declaration.
         bronze: bronze's bookmark; empty if never written.
         silver: silver's bookmark; empty if never written.
-        offered: fields of files that are not in bronze yet.
+        coming: all fields with their types once the new files are in bronze; None without new files.
     """
     since = {name.lower(): batch for name, batch in bronze.get("since", {}).items()}
     known = {name.lower() for name in bronze.get("fields", {}) if not table.source.is_bookkeeping(name)}
-    coming = {name.lower() for name in offered if not table.source.is_bookkeeping(name)} - known
+    fields = bronze.get("fields", {}) if coming is None else coming
+    fresh = {name.lower() for name in fields if not table.source.is_bookkeeping(name)} - known
     columns = declared_columns(table).values()
     own = {column.name.lower() for column in columns}
-    came = {*_called_now(table, bronze.get("later", ())), *since} & (known | coming)
+    came = {*_called_now(table, bronze.get("later", ())), *since} & (known | fresh)
     read = {name.lower() for column in columns if column.expr is not None for name in fields_of(column.expr)}
     batch = int(silver.get("batch", 0))
     # Fields that exist when silver is first built are not new.
-    new = (coming | {name for name in known if since.get(name, 0) > batch}) - own if batch else set[str]()
+    new = (fresh | {name for name in known if since.get(name, 0) > batch}) - own if batch else set[str]()
     noted = silver if silver.get("closed") == is_closed(table) else {}
     left_out, followed, blocked = (
         _called_now(table, noted.get(name, ())) - own for name in ("left_out", "followed", "blocked")
@@ -103,9 +118,12 @@ def evolved(table: Table, bronze: Mapping[str, Any], silver: Mapping[str, Any], 
         case _:
             pass  # what is new stops the run
     if is_closed(table):
-        left_out = (known | coming) - own - followed
+        left_out = (known | fresh) - own - followed
+    types, unheld = _evolved_types(table, fields, bronze.get(OFFERED, {}), silver)
     return Evolved(
         closed=is_closed(table),
+        types=types,
+        offered=unheld,
         left_out=frozenset(left_out),
         followed=frozenset(followed if is_closed(table) else ()),
         blocked=frozenset(blocked),
@@ -114,6 +132,81 @@ def evolved(table: Table, bronze: Mapping[str, Any], silver: Mapping[str, Any], 
             name for name in sorted(followed if is_closed(table) else ()) if open_name(name, added(table)) != name
         ),
     )
+
+
+def offered_types(
+    before: Mapping[str, Sequence[str]], named: Iterable[Sequence[tuple[str, str]]], fields: Mapping[str, str]
+) -> dict[str, list[str]]:
+    """Return field -> the types that its files gave it, the newest last, if its own type does not hold one of them.
+
+    A later change of ``on_type_change`` can then take them, without a new file.
+
+    Args:
+        before: this value before the files.
+        named: (name, type) of the fields of each file, in order.
+        fields: field -> its type after the files, as bronze keeps it.
+    """
+    here = {name.lower(): name for name in fields}
+    found = {name: [*kinds] for name, kinds in before.items()}
+    for columns in named:
+        for one, kind in columns:
+            name = here.get(one.lower())
+            if name is not None and (name in found or not holds(fields[name], kind)):
+                found[name] = [*(other for other in found.get(name, ()) if other != kind), kind]
+    return {
+        name: kinds for name, kinds in found.items() if not all(holds(fields.get(name, kind), kind) for kind in kinds)
+    }
+
+
+def taken_otherwise(table: Table, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Return a warning about fields with another kind of value, such as text for numbers; values that fit are taken.
+
+    Args:
+        table: the declaration.
+        before: bronze's bookmark before some files.
+        after: its entries after them.
+    """
+    if table.evolution.on_type_change == "evolve" or is_closed(table):
+        return []
+    known, finals, own = before.get(OFFERED, {}), final_names(table), {*map(str.lower, declared_columns(table))}
+    found = []
+    for name, kinds in after.get(OFFERED, {}).items():
+        now, kind, newest = finals.get(name.lower(), name), after["fields"][name], kinds[-1]
+        is_other = type_after(kind, newest, "evolve") == "string" != kind and newest not in known.get(name, ())
+        if is_other and now.lower() not in own and not table.source.is_bookkeeping(name):
+            found.append(f"{now} is {newest} at the source now and {kind} here")
+    more = f" and {len(found) - _SHOWN} more" if found[_SHOWN:] else ""
+    said = (
+        f"{', '.join(found[:_SHOWN])}{more}: a value that fits the type here is taken as one. To take values as they "
+        "are, say evolution: {on_type_change: evolve}, which makes the column a string"
+    )
+    return [said] if found else []
+
+
+def _evolved_types(
+    table: Table, fields: Mapping[str, str], offered: Mapping[str, Sequence[str]], silver: Mapping[str, Any]
+) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
+    """Return the types of fields that differ from bronze's bookmark, and the offered types that do not fit.
+
+    A type that ``evolve`` made stays. It takes earlier numbers of another type only if records wait for them:
+    otherwise no row would change by a rebuild.
+    """
+    finals, policy = final_names(table), table.evolution.on_type_change
+    policy = "keep" if policy == "fail" else policy  # fail stops at new files; it widens nothing
+    made = {finals.get(name, name).lower(): kind for name, kind in silver.get(TYPES, {}).items()}
+    types, unheld = dict[str, str](), dict[str, tuple[str, ...]]()
+    given = {name.lower(): kinds for name, kinds in offered.items()}
+    for name, kind in ((name.lower(), kind) for name, kind in fields.items()):
+        now = type_after(kind, made.get(name, kind), "evolve")
+        for other in given.get(name, ()):
+            after = type_after(now, other, policy)
+            if policy != "evolve" or silver.get(REFUSED) or after == "string":
+                now = after
+        if now != kind:
+            types[name] = now
+        if not all(holds(now, other) for other in given.get(name, ())):
+            unheld[name] = tuple(given[name])
+    return types, unheld
 
 
 def later_fields(named: Iterable[Sequence[tuple[str, str]]]) -> list[str]:
@@ -182,6 +275,7 @@ def check_evolution(table: Table, bronze: Mapping[str, Any], now: Evolved, files
         EvolutionError: the change is forbidden; nothing was written.
     """
     fields = {name.lower(): kind for name, kind in bronze.get("fields", {}).items()}
+    fields |= {name: kind for name, kind in now.types.items() if name in fields}
     if not fields:
         return
     policy = table.evolution
@@ -195,11 +289,7 @@ def check_evolution(table: Table, bronze: Mapping[str, Any], now: Evolved, files
         if policy.on_missing_column == "fail" and gone:
             hint = "say keep, so that rows keep their values; or take the column out of the declaration"
             _refuse(table, "on_missing_column", f"no field {_shown(gone)}", file.path, hint)
-        other = {
-            name: kind
-            for name, kind in types.items()
-            if name in fields and type_after(fields[name], kind, "evolve") != fields[name]
-        }
+        other = {name: kind for name, kind in types.items() if name in fields and not holds(fields[name], kind)}
         if policy.on_type_change == "fail" and other:
             told = ", ".join(
                 f"{name} is {kind} and was {fields[name]}" for name, kind in sorted(other.items())[:_SHOWN]
@@ -260,7 +350,15 @@ def renamed_bookmark(table: Table, bronze: Mapping[str, Any]) -> Mapping[str, An
         **bronze,
         "fields": renamed_fields(table, bronze.get("fields", {})),
         "since": {name: batch for name, batch in arrived.items() if batch},
+        OFFERED: _renamed_offers(finals, bronze.get(OFFERED, {})),
     }
+
+
+def _renamed_offers(finals: Mapping[str, str], offered: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, kinds in offered.items():
+        found.setdefault(finals.get(name.lower(), name), []).extend(kinds)
+    return found
 
 
 def renamed_records(records: DataFrame, table: Table, bronze: Mapping[str, Any]) -> DataFrame:

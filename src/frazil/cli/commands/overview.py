@@ -90,6 +90,8 @@ def _table(table: TableStatus) -> None:
     )
     if table.horizon:
         out.print(f"  changes before {table.horizon} are folded into the baseline", markup=False)
+    for text in table.retyped:
+        out.print(f"  {text}", style="yellow", markup=False)
     _spark_runs(table)
     _checks(table)
     for lag in table.captured:

@@ -335,7 +335,7 @@ def show_quarantine(found: Quarantine) -> None:
         return
     grid(
         None,
-        ("table", "rule", "column", "records", "batches", "for example"),
+        ("table", "rule", "column", "records", "batch", "for example"),
         [
             (rule.table, rule.rule, rule.column or "", f"{rule.records:,}", _batches(rule), rule.example)
             for rule in found.rules
@@ -349,6 +349,16 @@ def show_quarantine(found: Quarantine) -> None:
         )
         of = sum(rule.records for rule in found.rules)
         out.print(f"{len(found.records):,} of {counted(of, 'record')}", style="dim", markup=False)
+    for name, texts in found.retyped.items():
+        for text in texts:
+            out.print(f"{name}: {text}", style="yellow", markup=False)
+    names = {rule.table for rule in found.rules}
+    name = names.pop() if len(names) == 1 else "TABLE"
+    out.print(
+        f"correct them: frazil quarantine --select {name} --to FILE, then frazil replay --select {name} --from FILE",
+        markup=False,
+        soft_wrap=True,
+    )
 
 
 def _batches(rule: BrokenRule) -> str:

@@ -314,4 +314,4 @@ def _what(path: Path, table: str | None, corrected: Path | None) -> str:
         return f"{waiting} in quarantine; silver and marts of {', '.join(rebuilt)} are rebuilt from bronze"
     if not count:
         return "nothing is in quarantine"
-    return f"{waiting} in quarantine, and the declaration is unchanged: they would break the same rules"
+    return f"{waiting} in quarantine, and the declaration lets none of them through: they would break the same rules"

@@ -25,7 +25,7 @@ from frazil.runner.batch.bronze_records import keep_ledger
 from frazil.runner.batch.driver_batch import spark_frame
 from frazil.runner.batch.erased import erased_keys, without_erased
 from frazil.silver.baseline import kept_baseline
-from frazil.silver.evolution import later_fields
+from frazil.silver.evolution import OFFERED, later_fields, offered_types, taken_otherwise
 from frazil.sources.eras import ERAS, follow, moves_told
 from frazil.sources.kinds import source_of
 from frazil.sources.record_files import NAMES, known_names
@@ -65,7 +65,7 @@ def ingest(context: TableRun, step: Ingest) -> Ingested:
     reading = Reading(step.files, context.progress)
     here = _read_here(step, new, reading, context.policy) if who == "driver" else None
     failpoint("bronze.before_write")
-    known = _known_fields(step, new, base.bookmark) | eras | ({} if erased is None else {ERASED: True})
+    known = _known_fields(context, step, new, base.bookmark) | eras | ({} if erased is None else {ERASED: True})
     known |= {} if treatment is None else treatment.bookmark
     known |= treated_bookmark(context.table, known["fields"], base.bookmark)
     reading_settings = {**source.reading(), **declared_pii(context.table)}
@@ -109,12 +109,13 @@ def _followed(context: TableRun, step: Ingest, before: Mapping[str, Any]) -> tup
     return replace(step, files=followed.files), {key: values for key, values in kept.items() if values}
 
 
-def _known_fields(step: Ingest, new: Batch, before: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries of bronze's bookmark on the fields of the source, after a batch.
+def _known_fields(context: TableRun, step: Ingest, new: Batch, before: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of bronze's bookmark on the fields of the source, after a batch; warn of other types.
 
     ``fields``: name -> type. ``since``: name -> batch, for fields added after the first batch. ``later``: fields of the
     first batch that its first file lacks. ``lists``: a record lists the columns it has; tables without the entry count
     as true. ``corrections``: batches of corrected records. ``baseline``: the horizon before which records are folded.
+    ``offered``: see :func:`frazil.silver.evolution.offered_types`.
     """
     fields = dict(before.get("fields", {}))
     types = new.source.known_fields(fields, [file.fields for file in step.files if not file.broken])
@@ -128,7 +129,18 @@ def _known_fields(step: Ingest, new: Batch, before: Mapping[str, Any]) -> dict[s
     later = before.get("later", []) if fields else later_fields(named)
     fields = {column: types.get(column, "string") for column in [*fields, *arrived]}
     corrections = {"corrections": before["corrections"]} if "corrections" in before else {}
-    return {"fields": fields, "since": since, "later": later, "lists": lists, **corrections, **kept_baseline(before)}
+    offered = offered_types(before.get(OFFERED, {}), named, fields)
+    known = {"fields": fields, OFFERED: offered}
+    context.report.warnings += taken_otherwise(context.table, before, known)
+    return {
+        "fields": fields,
+        "since": since,
+        "later": later,
+        "lists": lists,
+        **({OFFERED: offered} if offered else {}),
+        **corrections,
+        **kept_baseline(before),
+    }
 
 
 def _report(report: TableReport, step: Ingest, seen: Mapping[str, Any]) -> None:

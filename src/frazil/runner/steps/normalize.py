@@ -45,9 +45,9 @@ from frazil.runner.steps.truncates import Beside, Spread, known_truncates, sprea
 from frazil.runner.table_run import declared_bookmark
 from frazil.silver import unsequenced
 from frazil.silver.baseline import baseline_of, came_too_late, kept_baseline
-from frazil.silver.changes import FAILS, PROBLEM, change_columns, change_rows, rows_of_batches
-from frazil.silver.contract import LAWS, Contract, MissingFieldError, declared, settings, settle
-from frazil.silver.evolution import Evolved, evolved, renamed_bookmark, renamed_records
+from frazil.silver.changes import CAST, FAILS, PROBLEM, change_columns, change_rows, rows_of_batches
+from frazil.silver.contract import LAWS, Contract, MissingFieldError, declared, retyped_fields, settings, settle
+from frazil.silver.evolution import REFUSED, Evolved, evolved, renamed_bookmark, renamed_records
 from frazil.sources.kinds import source_of
 from frazil.spark.expressions import expressions_of, reasons
 from frazil.spark.gateway import is_local
@@ -217,7 +217,7 @@ def _normalize_all(
         failpoint("silver.before_publish")
         batch.publish()
     failpoint("silver.after_publish")
-    _report(context, seen)
+    _report(context, contract, seen)
     _warn_of_left_out(context, contract, records, step)
     newest, measures = newest_in(seen), Measures.of(seen) if is_new else None
     return Normalized(after=step.after, upto=step.upto, newest=newest, measures=measures, driver_batch=kept)
@@ -225,8 +225,9 @@ def _normalize_all(
 
 def _seen_in_bookmark(bookmark: Mapping[str, Any], seen: Mapping[str, Any]) -> dict[str, Any]:
     """Return silver's bookmark with facts on its new changes."""
-    more = {"partial": bool(bookmark["partial"] or seen["partial"])}
-    if (position := seen[unsequenced.POSITION]) is not None:
+    more: dict[str, Any] = {"partial": bool(bookmark["partial"] or seen["partial"])}
+    more |= {REFUSED: True} if seen[REFUSED] else {}
+    if (position := seen.get(unsequenced.POSITION)) is not None:
         more[unsequenced.POSITION] = max(position, bookmark.get(unsequenced.POSITION, ""))
     return {**bookmark, **more}
 
@@ -242,9 +243,11 @@ def _good(batch: DriverBatch, contract: Contract) -> DriverBatch:
     return batch.filter(pc.is_null(batch.rows[PROBLEM]), [*change_columns(contract)])
 
 
-def _report(context: TableRun, seen: Mapping[str, Any]) -> None:
+def _report(context: TableRun, contract: Contract, seen: Mapping[str, Any]) -> None:
     context.report.changes, context.report.quarantined = int(seen["good"]), int(seen["bad"])
     context.report.untimed_deletes = int(seen["untimed"])
+    told = retyped_fields(context.table, contract, {REFUSED: seen[REFUSED]})
+    context.report.warnings += [text for text in told if text not in context.report.warnings]
 
 
 def _normalize_plain(
@@ -277,7 +280,7 @@ def _normalize_plain(
     check_limits(context, {step.upto: seen}, bad, is_first=step.after == 0)
     if held is not None and is_limited(context, step) and not _passes(context, plain):
         verify_not_late(context, contract, held.frame(spark), few=True)
-    with context.transaction(context.changes, bookmark | ({"partial": True} if seen["partial"] else {})) as batch:
+    with context.transaction(context.changes, _seen_in_bookmark(bookmark, seen)) as batch:
         batch.note(strategy="append", changes=seen["good"], quarantined=int(seen["bad"]), plain=plain.count)
         if held is None:
             batch.stream(streams, [*names])
@@ -291,7 +294,7 @@ def _normalize_plain(
         batch.publish()
     failpoint("silver.after_publish")
     pa.default_memory_pool().release_unused()
-    _report(context, seen)
+    _report(context, contract, seen)
     return Normalized(
         after=step.after,
         upto=step.upto,
@@ -308,7 +311,7 @@ def _rest(context: TableRun, contract: Contract, plain: PlainBatch) -> tuple[Dri
         _UnsequencedError: deletes among them lack their sequence, which depends on the plain changes too.
     """
     if plain.others is None:
-        return None, {"good": 0, "bad": 0, "partial": 0, "untimed": 0, "failed": 0}
+        return None, {"good": 0, "bad": 0, "partial": 0, "untimed": 0, "failed": 0, REFUSED: 0}
     spark, base, bronze = context.spark, context.head(context.changes), _bronze_bookmark(context)
     counts, watched = Observation(), Watched.of(contract, columns_since(contract, bronze))
     rows = _rows(context, contract, spark_frame(spark, plain.others), base, rebuild=False).rows
@@ -341,7 +344,10 @@ def _held(streams: Iterable[Iterator[pa.Table]], names: Mapping[str, str]) -> Dr
 def _sums(contract: Contract, *, is_new: bool) -> list[SparkColumn]:
     """Return counts of good and bad rows for the write; for a new batch also the statistics that its marts need."""
     measured = measure_sql(contract, _IS_GOOD) if is_new else newest_sql(contract, _IS_GOOD)
-    return [*map(F.expr, [*measured, *_SUMS, unsequenced.last_position(contract)])]
+    unheld = ", ".join(literal(name) for name, _ in contract.unheld)
+    is_refused = f"{PROBLEM}.rule = {literal(CAST)} AND {PROBLEM}.column IN ({unheld})" if unheld else "false"
+    sums = [*measured, *_SUMS, f"count_if({is_refused}) AS {REFUSED}", unsequenced.last_position(contract)]
+    return [*map(F.expr, sums)]
 
 
 def _rows(
@@ -425,7 +431,7 @@ def _replace_all(context: TableRun, step: Normalize, contract: Contract, layout:
         context.spark, layout, base, bookmark, with_baseline(context, contract, rows, whole), run_id=context.run_id
     )
     failpoint("silver.after_publish")
-    _report(context, seen)
+    _report(context, contract, seen)
     return Normalized(after=0, upto=step.upto, newest=newest_in(seen))
 
 
@@ -449,6 +455,7 @@ def _bookmark(
         **kept,
         **batch_limits.late_bookmark(context, step, base.bookmark),
         **{name: value for name, value in base.bookmark.items() if name in {unsequenced.POSITION, DEPARTED}},
+        **({REFUSED: True} if base.bookmark.get(REFUSED) and not step.rebuild else {}),
     )
 
 

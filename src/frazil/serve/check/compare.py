@@ -247,7 +247,7 @@ class Comparison:
         said = ", ".join(f"{count:,} {why}" for why, count in counts.items())
         keys = counted(sum(counts.values()), "key differs", "keys differ")
         ok = None if counts.keys() <= {IN_FLIGHT, UNKNOWN} else False
-        finding = self._found(f"{compared}; {keys}: {said}", ok=ok, hint=_hint(counts, self._pipeline, here.table))
+        finding = self._found(f"{compared}; {keys}: {said}", ok=ok, hint=_hint(counts, self._pipeline, here))
         return replace(finding, differences=explanation.differences()), frozenset(buckets)
 
     def _found(self, detail: str, *, ok: bool | None = None, hint: str | None = None) -> Finding:
@@ -298,14 +298,16 @@ class Comparison:
         return f"{said}; only there: {', '.join(only_there)}" if only_there else said
 
 
-def _hint(counts: Mapping[str, int], pipeline: Pipeline, table: Table) -> str:
+def _hint(counts: Mapping[str, int], pipeline: Pipeline, here: Layers) -> str:
     """Return the hint for the gravest reason."""
+    table = here.table
     if FOREIGN in counts:
         return f"rebuild the marts from bronze: frazil run --full-refresh --select {table.name}"
     if LOST in counts:
         return way_to_lost_rows(pipeline, table)
     if QUARANTINED in counts:
-        return f"frazil quarantine --select {table.name} shows why; fix the declaration or the source"
+        usual = f"frazil quarantine --select {table.name} shows why; fix the declaration or the source"
+        return "; ".join(here.retyped) or usual
     return "frazil run applies what is in flight"
 
 

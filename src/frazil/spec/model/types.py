@@ -34,9 +34,9 @@ class Evolution(Spec):
     )
     on_type_change: OnChange = Field(
         default="quarantine",
-        description="A field whose type at the source is another one: quarantine (a wider type widens the column; "
-        "values that fit neither wait), evolve (a type that holds both, at last text), keep (the column "
-        "stays as it is) or fail.",
+        description="A field whose type at the source is another one: quarantine (int to bigint, float to double and a "
+        "decimal with more digits at the same scale widen the column; other values that do not fit it wait), evolve (a "
+        "type that holds both, at last text), keep (the column stays as it is) or fail.",
     )
 
 
@@ -203,6 +203,11 @@ def type_after(have: str, kind: str, policy: OnChange) -> str:
     scale = max(scale, other_scale)
     digits = max(whole, other) + scale
     return f"decimal({digits},{scale})" if whole and other and digits <= MAX_DIGITS else "string"
+
+
+def holds(have: str, kind: str) -> bool:
+    """Return whether a type represents all values of another one exactly."""
+    return type_after(have, kind, "evolve") == have
 
 
 def _digits(kind: str) -> tuple[int, int]:

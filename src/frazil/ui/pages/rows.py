@@ -107,6 +107,7 @@ def show_quarantine(request: Request, pipeline: Pipeline) -> dict[str, Any]:
         "table": table,
         "rule": rule,
         "rules": found.rules[:_RULES],
+        "retyped": found.retyped,
         "most": max((one.records for one in found.rules), default=1),
         "total": sum(one.records for one in found.rules),
         "records": [(one, marked(one)) for one in records],
