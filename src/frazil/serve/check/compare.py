@@ -34,7 +34,7 @@ from frazil.sources.comparison import SEPARATOR, SUM_DIGITS, Compared
 from frazil.sources.kinds import captures_of, rows_at_source
 from frazil.spec import Current
 from frazil.spec.amount import counted
-from frazil.spec.contract import is_closed, on_new_column, previous_keys
+from frazil.spec.contract import declared_columns, is_closed, on_new_column, previous_keys
 from frazil.spec.sql.select import selected
 
 if TYPE_CHECKING:
@@ -263,11 +263,15 @@ class Comparison:
         return {bucket: (count, int(total)) for bucket, count, total in found}
 
     def awaiting(self, found: Finding) -> Finding | None:
-        """Return a finding of equal rows as undecided, if a table of all columns lacks one with values at its source.
+        """Return a finding of equal rows as undecided, if values of the source have no column here, or another type.
 
-        Such a column is new or renamed, and its values are not compared. Cost: one scan of these columns.
+        Such a column is new, renamed or retyped, and its values are not compared. Cost: one scan of new columns.
         """
         table, contract = self._here.table, self._here.contract
+        compared = {*declared_columns(table), *(column.name for column in self._columns)}
+        if found.ok and (retyped := [name for name, _ in contract.unheld if name not in compared]):
+            detail = f"{found.detail}; the source gives {', '.join(retyped)} another type than the table has"
+            return replace(found, ok=None, detail=detail, hint=_RETYPED)
         if not found.ok or is_closed(table) or on_new_column(table) != "evolve":
             return None
         known = {name.lower() for name in (*self._pair[1].snapshot.columns, *(name for name, _ in contract.fields))}
@@ -296,6 +300,9 @@ class Comparison:
         only_there = sorted(there - {name.lower() for name in layer.snapshot.columns})
         said = f"; not compared: {', '.join(missing)}" if missing else ""
         return f"{said}; only there: {', '.join(only_there)}" if only_there else said
+
+
+_RETYPED: Final = "say evolution: {on_type_change: evolve}, or declare its type in columns; then frazil run"
 
 
 def _hint(counts: Mapping[str, int], pipeline: Pipeline, here: Layers) -> str:
