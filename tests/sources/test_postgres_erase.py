@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import psycopg
+import pyarrow.parquet as pq
 import pytest
+from tests.failing import run_fails_with
 from tests.sources.replay import declare
 
 import frazil
@@ -64,3 +66,49 @@ def test_a_new_beginning_has_the_rows_that_shared_a_landing_file_with_a_subject(
     assert query(pipeline, PEOPLE).rows == others
     assert query(pipeline, "SELECT count(*) FROM silver.people_quarantine").rows == [(0,)]
     assert [finding for finding in check(pipeline) if finding.ok is False] == []
+
+
+@pytest.mark.long
+def test_landing_files_lose_a_subject_that_the_source_sends_again(
+    database: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a later change, by a new read of the table, and after a run that was killed in between."""
+    del spark  # only there so that Java runs
+    monkeypatch.setenv("TEST_DB", database)
+    declare(tmp_path, {"public.people": "email"})
+    pipeline = frazil.load(tmp_path)
+    session = spark_session(pipeline)
+
+    def landed() -> set[str]:
+        files = (tmp_path / "landing").rglob("*.parquet")
+        return {f"{value}" for file in files for value in pq.read_table(file).column("email").to_pylist()} - {"None"}
+
+    with psycopg.connect(database, autocommit=True) as server:
+        server.execute("CREATE TABLE people (email text PRIMARY KEY, city text)")
+        for row in ROWS:
+            server.execute("INSERT INTO people VALUES (%s, %s)", row)
+        frazil.run(pipeline, spark=session)
+        api.erase(pipeline, "people", keys=["bob@example.org"], spark=session)
+
+        server.execute("UPDATE people SET city = 'Turin'")
+        frazil.run(pipeline, spark=session)
+        by_change = landed()
+        api.reload(pipeline, ["people"])
+        frazil.run(pipeline, spark=session)
+        by_reload = landed()
+        server.execute("UPDATE people SET city = 'Pisa'")
+        monkeypatch.setenv("FRAZIL_FAILPOINT", "bronze.after_publish:raise")
+        with run_fails_with(FailpointReached):
+            frazil.run(pipeline, spark=session)
+        monkeypatch.delenv("FRAZIL_FAILPOINT")
+        killed = landed()
+        server.execute("UPDATE people SET city = 'Bari' WHERE email = 'ann@example.org'")
+        frazil.run(pipeline, spark=session)
+
+    others = {"ann@example.org", "cyd@example.org"}
+    assert (by_change, by_reload, landed()) == (others, others, others)
+    assert "bob@example.org" in killed
+    assert query(pipeline, PEOPLE).rows == [("ann@example.org", "Bari"), ("cyd@example.org", "Pisa")]
+    assert [finding for finding in check(pipeline) if finding.ok is False] == []
+    assert frazil.run(pipeline, spark=session).steps == 0
+    assert [one.touched for one in api.status(pipeline).tables] == [()]

@@ -132,6 +132,7 @@ def test_equal_rows_prove_nothing_while_a_column_has_not_come(
         after = found()
 
     assert empty == (True, "all are the same")  # NULL in all rows, as here
-    assert before["renamed"] == after["renamed"] == (None, "w has not come here yet")
+    assert before["renamed"] == (None, "w has not come here yet")
+    assert (after["renamed"][0], "its newest run failed ([FZ508] " in after["renamed"][1]) == (None, True)
     assert before["wider"] == (None, "w, x, y have not come here yet")
     assert after["wider"] == (True, "all are the same")

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
 from frazil.erase.job import PLACES
-from frazil.runner.batch.bronze_records import read_ledger
+from frazil.runner.batch.emptied import Emptying, to_empty
 from frazil.sources.capture import EmptiesRecords, ForgetsFiles
 from frazil.sources.kinds import captures_of, source_of
 from frazil.spec.sql.names import literal, quote
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from frazil.runner.table_run import TableRun
-    from frazil.sources.ledger import KnownFile
 
 _CHANGED: Final = ("size_bytes", "modified_ns", "sha256")
 _NEW: Final = "_cdc_new_"
@@ -41,25 +40,6 @@ class Emptied(NamedTuple):
     sha256: str
 
 
-class _Emptying(NamedTuple):
-    """A landing file with records of erased keys, or one that a killed erase emptied before it updated the ledger.
-
-    ``rows`` are the rows of these records; they are empty for a file that was emptied before.
-    """
-
-    source: EmptiesRecords
-    path: str
-    file: Path
-    known: KnownFile
-    rows: Sequence[int]
-
-    @property
-    def is_level(self) -> bool:
-        """Whether the file has the size and time that the ledger has; an emptied file does not."""
-        seen = self.file.stat()
-        return (self.known.size_bytes, self.known.modified_ns) == (seen.st_size, seen.st_mtime_ns)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LandedFiles:
     """What an erase does to the landing files that Frazil wrote: see :func:`landed_files`.
@@ -71,7 +51,7 @@ class LandedFiles:
 
     rewritten: tuple[str, ...]
     removed: tuple[str, ...]
-    _emptying: tuple[_Emptying, ...]
+    _emptying: tuple[Emptying, ...]
     _forgetting: tuple[tuple[ForgetsFiles, dict[Path, str]], ...]
 
     def rewrite(self) -> list[Emptied]:
@@ -109,7 +89,7 @@ def landed_files(context: TableRun, holding: Sequence[str]) -> LandedFiles:
     Cost: one pass over each file that still has such a record; one column of each file that had one before.
     """
     source = source_of(context.table)
-    emptying = tuple(_to_empty(context, source)) if isinstance(source, EmptiesRecords) else ()
+    emptying = tuple(to_empty(context, source, _places(context))) if isinstance(source, EmptiesRecords) else ()
     forgetting = tuple(_to_forget(context, holding))
     held = {*holding}
     return LandedFiles(
@@ -118,24 +98,6 @@ def landed_files(context: TableRun, holding: Sequence[str]) -> LandedFiles:
         _emptying=emptying,
         _forgetting=forgetting,
     )
-
-
-def _to_empty(context: TableRun, source: EmptiesRecords) -> Iterator[_Emptying]:
-    files = read_ledger(context).files
-    copies: dict[str, list[str]] = {}
-    for path, copy in files.items():
-        if copy.same_as is not None:
-            copies.setdefault(copy.same_as, []).append(path)
-    for first, rows in _places(context):
-        for path in (first, *copies.get(first, ())):
-            file, known = context.pipeline.folder / path, files.get(path)
-            if known is None or not file.is_file():
-                continue
-            left = () if source.is_emptied(file, rows) else tuple(rows)
-            found = _Emptying(source, path, file, known, left)
-            is_done = found.is_level and not left
-            if is_done or known.sha256 in (sha256_of(f"{file}"), source.emptied_from(f"{file}")):
-                yield found
 
 
 def _to_forget(context: TableRun, holding: Sequence[str]) -> Iterator[tuple[ForgetsFiles, dict[Path, str]]]:

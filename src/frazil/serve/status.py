@@ -235,6 +235,22 @@ def _listed(pipeline: Pipeline, table: Table) -> _Listed:
     return _Listed(files, listing.passed, refused or None)
 
 
+def _touched(
+    pipeline: Pipeline, table: Table, known: Mapping[str, tuple[int, int]], files: Mapping[str, tuple[int, int]]
+) -> tuple[str, ...]:
+    """Return the files that have another size or time than bronze has; not those that lost erased records since."""
+    found = tuple(path for path, seen in files.items() if known.get(path, seen) != seen)
+    if not found:
+        return ()
+    from frazil.sources.capture import EmptiesRecords  # noqa: PLC0415 - as above
+    from frazil.sources.kinds import source_of  # noqa: PLC0415
+
+    source = source_of(table)
+    if not isinstance(source, EmptiesRecords):
+        return found
+    return tuple(path for path in found if source.emptied_from(f"{pipeline.folder / path}") is None)
+
+
 @dataclass(frozen=True, slots=True)
 class _Lake:
     """The tables of a lake at one moment."""
@@ -275,7 +291,7 @@ class _Lake:
             committed_at=bronze.committed_at,
             marts=tuple(self.mart(table, mart, bronze.batch) for mart in made.marts),
             waiting=tuple(path for path in source.files if path not in known),
-            touched=tuple(path for path, seen in source.files.items() if known.get(path, seen) != seen),
+            touched=_touched(self.pipeline, table, known, source.files),
             passed=source.passed,
             trouble=_behind(self.pipeline, table, location)
             or source.trouble

@@ -207,8 +207,8 @@ def _is_known(file: SourceFile, ledger: Ledger, emptied_from: Callable[[str], st
     if before is None:
         return False
     if (before.size_bytes, before.modified_ns) != (file.size_bytes, file.modified_ns):
-        content = sha256_of(file.uri)
-        if before.sha256 not in (content, emptied_from(file.uri)):
+        is_emptied = emptied_from(file.uri) == before.sha256
+        if not is_emptied and (content := sha256_of(file.uri)) != before.sha256:
             raise FileChangedError(file.path, before.sha256, content, load=file.load)
         ledger.files[file.path] = replace(before, modified_ns=file.modified_ns)
     return True

@@ -23,6 +23,7 @@ from frazil.plan.layout import bronze_layout
 from frazil.runner.batch.batch_stats import Ingested
 from frazil.runner.batch.bronze_records import keep_ledger
 from frazil.runner.batch.driver_batch import spark_frame
+from frazil.runner.batch.emptied import empty_arrived
 from frazil.runner.batch.erased import erased_keys, without_erased
 from frazil.silver.baseline import kept_baseline
 from frazil.silver.evolution import OFFERED, later_fields, offered_types, taken_otherwise
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from frazil.iceberg.snapshot import TableSnapshot
     from frazil.plan.policy import Policy, Reader
     from frazil.runner.batch.erased import ErasedKeys
     from frazil.runner.report import TableReport
@@ -93,8 +95,7 @@ def ingest(context: TableRun, step: Ingest) -> Ingested:
         failpoint("bronze.before_publish")
         batch.publish()
     failpoint("bronze.after_publish")
-    if told:
-        keep_ledger(context, base, told)
+    _end_batch(context, base, told, None if erased is None else step.batch)
     _report(context.report, step, seen)
     return Ingested(batch=step.batch, rows=here, has_loads=any(file.load for file in step.files))
 
@@ -153,6 +154,14 @@ def _without_erased(
     context: TableRun, erased: ErasedKeys | None, bookmark: Mapping[str, Any], rows: DataFrame
 ) -> DataFrame:
     return rows if erased is None else without_erased(context, rows, bookmark, erased)
+
+
+def _end_batch(context: TableRun, base: TableSnapshot, told: Sequence[Any], with_erased: int | None) -> None:
+    """Keep the ledger for the next run, and empty landing files where the table has erased keys."""
+    if told:
+        keep_ledger(context, base, told)
+    if with_erased is not None:
+        empty_arrived(context, with_erased)
 
 
 def reader(context: TableRun, size_bytes: int, *, erased: bool = False) -> Reader:

@@ -11,6 +11,7 @@ from frazil.bronze import record as r
 from frazil.duck import duck_literal, identifier
 from frazil.serve.check.finding import Step
 from frazil.silver.baseline import BASELINE, baseline_of
+from frazil.sources.capture import EmptiesRecords
 from frazil.sources.kinds import source_of
 from frazil.spec.amount import counted
 from frazil.spec.sql.names import quote
@@ -129,15 +130,15 @@ def _with_shard(proof: Proof) -> str:
 def _recounted(proof: Proof) -> Verdict:
     """Count the records of every file again, independently of the reader that took them."""
     files = proof.connection.execute(
-        f'SELECT {r.FILE}, size_bytes, "rows" + bad + headers + "foreign" FROM {_taken(proof)} ORDER BY ALL'
+        f'SELECT {r.FILE}, size_bytes, sha256, "rows" + bad + headers + "foreign" FROM {_taken(proof)} ORDER BY ALL'
     ).fetchall()
-    total = max(sum(size_bytes for _, size_bytes, _ in files), 1)
+    total = max(sum(size_bytes for _, size_bytes, *_ in files), 1)
     wrong: list[str] = []
     missing = lines = done = 0
     # Most of the counting is done by numpy, which releases the interpreter's lock.
     with ThreadPoolExecutor(min(_READERS, os.cpu_count() or 1)) as readers:
-        counts = readers.map(lambda file: _count(proof, file[0], file[1]), files)
-        for (path, size_bytes, expected), found in zip(files, counts, strict=True):
+        counts = readers.map(lambda file: _count(proof, *file[:3]), files)
+        for (path, size_bytes, _, expected), found in zip(files, counts, strict=True):
             done += size_bytes
             proof.progressed(f"{100 * done // total} %")
             if found is None:
@@ -156,15 +157,16 @@ def _recounted(proof: Proof) -> Verdict:
     return (True if seen or not missing else None), told
 
 
-def _count(proof: Proof, path: str, size_bytes: int) -> int | str | None:
+def _count(proof: Proof, path: str, size_bytes: int, sha256: str) -> int | str | None:
     """Return the number of a file's records; text if something is wrong, None if the file no longer exists."""
-    table = proof.here.table
+    table, source = proof.here.table, source_of(proof.here.table)
     uri = address_of(path, proof.pipeline.folder, table.stores)
     try:
         found = storage_of(uri).stat(uri)
-        if found.size_bytes != size_bytes:
+        is_emptied = isinstance(source, EmptiesRecords) and source.emptied_from(found.uri) == sha256
+        if found.size_bytes != size_bytes and not is_emptied:
             return "has another size than when it was taken"
-        return source_of(table).recount(found.uri)  # the same version, if the store has versions
+        return source.recount(found.uri)  # the same version, if the store has versions
     except FileNotFoundError:
         return None
     except OSError as error:
