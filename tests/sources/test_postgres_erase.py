@@ -104,7 +104,13 @@ def test_landing_files_lose_a_subject_that_the_source_sends_again(
         killed = landed()
         server.execute("UPDATE people SET city = 'Bari' WHERE email = 'ann@example.org'")
         frazil.run(pipeline, spark=session)
+        [at_source] = api.check_source(pipeline)
+        server.execute("DELETE FROM people WHERE email = 'bob@example.org'")
+        [without] = api.check_source(pipeline)
+        frazil.run(pipeline, spark=session)
 
+    assert (at_source.ok, "1 key that was erased here" in at_source.detail) == (True, True)
+    assert (without.ok, "erased" in without.detail) == (True, False)
     others = {"ann@example.org", "cyd@example.org"}
     assert (by_change, by_reload, landed()) == (others, others, others)
     assert "bob@example.org" in killed

@@ -22,7 +22,6 @@ from frazil.runner.batch.erased import (
     KEY_PARTS,
     OLD_KEY,
     OLD_KEY_PARTS,
-    SALT,
     ErasedKeys,
     contract_over,
     find_erased,
@@ -36,7 +35,7 @@ from frazil.spark.gateway import hold
 from frazil.spec.pii import stored_keys
 from frazil.spec.sql.names import literal, quote
 from frazil.spec.sql.sql import gold_in_order, marts_of
-from frazil.spec.tables import ERASE_UNFINISHED, ERASED, erased_table, gold_table, source_tables
+from frazil.spec.tables import ERASE_SALT, ERASE_UNFINISHED, ERASED, erased_table, gold_table, source_tables
 from frazil.steps import RefreshGold
 
 if TYPE_CHECKING:
@@ -132,7 +131,7 @@ class EraseJob:
         if erased is None:
             path = erased_table(context.pipeline, context.table).path
             made = ErasedKeys(path=path, salt=secrets.token_bytes(_SALT_BYTES))
-            properties = {SALT: made.salt.hex(), ERASE_UNFINISHED: erase_id}
+            properties = {ERASE_SALT: made.salt.hex(), ERASE_UNFINISHED: erase_id}
             ensure(self.spark, TableLayout(path=path, columns=COLUMNS, properties=properties))
             # Another host may have made the table at this moment, with a salt of its own.
             found = find_erased(context)

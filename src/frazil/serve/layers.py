@@ -16,7 +16,7 @@ from frazil.serve.tables import read_snapshot
 from frazil.silver.contract import retyped_fields, settle
 from frazil.silver.evolution import evolved, renamed_bookmark
 from frazil.spec.amount import counted
-from frazil.spec.tables import source_tables
+from frazil.spec.tables import erased_table, source_tables
 from frazil.storage.store_client import ObjectStoreError
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ class Layers:
         columns: the contract's columns that silver has, in table order.
         event_times: columns with the event time, of which the first that is not NULL counts; may be empty.
         fields: name of the source field in lower case -> bronze's column.
+        erased: address of the metadata of the table's erased keys; None if no key was ever erased.
     """
 
     table: Table
@@ -88,6 +89,7 @@ class Layers:
     columns: tuple[str, ...]
     event_times: tuple[str, ...]
     fields: Mapping[str, str]
+    erased: str | None = None
 
     @property
     def of_marts(self) -> tuple[Layer, ...]:
@@ -160,6 +162,7 @@ def layers(pipeline: Pipeline, table: Table, located: Located) -> Layers:
         columns=tuple(name for name in contract.names if name in changes.snapshot.columns),
         event_times=tuple(dict.fromkeys(times)),
         fields={name.lower(): name for name in fields},
+        erased=located.get(erased_table(pipeline, table).key),
     )
 
 

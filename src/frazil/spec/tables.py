@@ -94,6 +94,9 @@ def source_tables(pipeline: Pipeline, table: Table) -> SourceTables:
 ERASED: Final = "erased"
 """Key of bronze's bookmark: true if keys were erased."""
 
+ERASE_SALT: Final = "frazil.erase.salt"
+"""Property of the table of erased keys: the key of the hash, in hexadecimal digits."""
+
 ERASE_UNFINISHED: Final = "frazil.erase.unfinished"
 """Property of the table of erased keys: the name of an unfinished erase."""
 

@@ -18,7 +18,7 @@ from frazil.sources.kinds import source_of
 from frazil.spark.expressions import expressions_of
 from frazil.spark.gateway import java_table
 from frazil.spec.sql.names import quote
-from frazil.spec.tables import ERASE_UNFINISHED, ERASED, erased_table
+from frazil.spec.tables import ERASE_SALT, ERASE_UNFINISHED, ERASED, erased_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from frazil.silver.changes import Expressions
     from frazil.silver.contract import Contract
     from frazil.sources.base import Source
-
-SALT: Final = "frazil.erase.salt"
-"""Property of the table of hashes: the key of the hash."""
 
 COLUMNS: Final = {"key_hash": "string", "erase_id": "string", "erased_at": "timestamp"}
 _WHOLE, _HIT, _HASH = "_cdc_whole", "_cdc_hit", "_cdc_key_hash"
@@ -81,7 +78,9 @@ def find_erased(context: TableRun) -> ErasedKeys | None:
             return None
         raise
     properties = table.properties()
-    return ErasedKeys(path=path, salt=bytes.fromhex(properties.get(SALT)), unfinished=properties.get(ERASE_UNFINISHED))
+    return ErasedKeys(
+        path=path, salt=bytes.fromhex(properties.get(ERASE_SALT)), unfinished=properties.get(ERASE_UNFINISHED)
+    )
 
 
 def contract_over(context: TableRun, bookmark: Mapping[str, Any]) -> Contract:

@@ -23,7 +23,7 @@ from frazil.runner.past_runs import standing
 from frazil.runner.report import VerifyReport
 from frazil.serve.check.check import Silent
 from frazil.serve.check.dump import bucket_of, comparison_form, digest_of, dump_rows, row_text_sql
-from frazil.serve.check.explain import FOREIGN, IN_FLIGHT, LOST, QUARANTINED, UNKNOWN, Explanation
+from frazil.serve.check.explain import ERASED, FOREIGN, IN_FLIGHT, LOST, QUARANTINED, UNKNOWN, Explanation
 from frazil.serve.check.finding import Finding, Look
 from frazil.serve.check.marts import living_rows_sql
 from frazil.serve.checks import LastChecks, keep_looks, keep_try, last_checks
@@ -242,11 +242,14 @@ class Comparison:
         explanation = Explanation(self._pipeline, here, self._pair, self._rows, self._duck)
         explanation.load(self._keys, self._columns, buckets)
         counts = explanation.explain(progressed)
+        if counts.keys() == {ERASED}:
+            gone = counted(counts[ERASED], "key that was erased here", "keys that were erased here")
+            return self._found(f"{compared}; all are the same but {gone}", ok=True), frozenset()
         if not counts:  # no row differs any more: the source has changed its answer
             return self._found(f"{compared}; the source answers differently each time"), frozenset(buckets)
         said = ", ".join(f"{count:,} {why}" for why, count in counts.items())
         keys = counted(sum(counts.values()), "key differs", "keys differ")
-        ok = None if counts.keys() <= {IN_FLIGHT, UNKNOWN} else False
+        ok = None if counts.keys() <= {IN_FLIGHT, UNKNOWN, ERASED} else False
         finding = self._found(f"{compared}; {keys}: {said}", ok=ok, hint=_hint(counts, self._pipeline, here))
         return replace(finding, differences=explanation.differences()), frozenset(buckets)
 

@@ -16,6 +16,7 @@ from frazil.duck import duck_literal, identifier
 from frazil.errors import HistoryChangedError
 from frazil.host import spill_folder
 from frazil.serve.check.dump import bucket_of, digest_of, for_people, row_text_sql, typed_sql
+from frazil.serve.check.erased import erased_among
 from frazil.serve.check.finding import Difference
 from frazil.serve.check.fold import mart_columns_sql, ties, wanted, with_values
 from frazil.serve.check.marts import living_rows_sql
@@ -28,7 +29,7 @@ from frazil.spec import Current
 from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import duckdb
 
@@ -44,8 +45,10 @@ IN_FLIGHT: Final = "in flight"
 QUARANTINED: Final = "quarantined"
 LOST: Final = "lost"
 UNKNOWN: Final = "unknown"
-_GRAVEST_FIRST: Final = (FOREIGN, LOST, QUARANTINED, UNKNOWN, IN_FLIGHT)
+ERASED: Final = "erased here"
+_GRAVEST_FIRST: Final = (FOREIGN, LOST, QUARANTINED, UNKNOWN, IN_FLIGHT, ERASED)
 
+_AT_ONCE: Final = 10_000
 _SHOWN: Final = 20
 """Number of keys shown for each reason."""
 
@@ -86,6 +89,7 @@ class Explanation:
 
     def explain(self, progressed: Callable[[str], None]) -> dict[str, int]:
         """Find the reason for each key; return the number of keys for each reason, the gravest reason first."""
+        self._find_erased()
         progressed("fold the changes of keys that differ")
         self._find_foreign()
         progressed("look for their changes")
@@ -157,6 +161,22 @@ class Explanation:
     @property
     def _is_differing(self) -> str:
         return f"{row_text_sql(self._keys)} IN (SELECT key FROM differing WHERE why IS NULL)"
+
+    def _find_erased(self) -> None:
+        """Find the keys that were erased here, and that the source still has."""
+        found = [*erased_among(self._here, self._duck, self._keys, self._missing())]
+        if found:
+            self._duck.execute("CREATE TEMP TABLE erased (key VARCHAR)")
+            self._insert("erased", ("key",), [found])
+            self._mark(ERASED, "SELECT key, NULL AS detail FROM erased")
+
+    def _missing(self) -> Iterator[str]:
+        """Yield the keys that only the source has."""
+        last = ""
+        missing = "SELECT key FROM differing WHERE there AND NOT here AND key > ? ORDER BY key LIMIT ?"
+        while some := self._duck.execute(missing, [last, _AT_ONCE]).fetchall():
+            yield from (key for (key,) in some)
+            (last,) = some[-1]
 
     def _find_foreign(self) -> None:
         """Find the keys whose row in the mart is not the result of its changes."""
