@@ -38,7 +38,8 @@ def test_a_sound_lake_ends_with_0_and_a_count(shop: Shop) -> None:
     assert result.exit_code == 0
     assert result.stdout.startswith("items: 19 proofs hold\n  ok ")
     way = "frazil check --against DUMP --select items"
-    assert f"\n  compared with its files, not with its source: {way}\n" in result.stdout
+    here = way.replace("check", f"check -p {shop.folder}")
+    assert f"\n  compared with its files, not with its source: {here}\n" in result.stdout
     assert result.stdout.endswith("\n19 proofs hold\n")
     assert result.stderr == ""
     last = json.loads(frazil("check", shop.folder, "--json").stdout)[-1]

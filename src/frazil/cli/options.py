@@ -136,7 +136,10 @@ def with_options(function: Callable[..., None], *, is_quiet: bool) -> Callable[.
         if old := given.pop("old_table", None):
             warn_old("--table", "--select")
             given["one_table"] = [*(given["one_table"] or ()), *old]
-        function(**given)
+        try:
+            function(**given)
+        finally:
+            named_project.set(None)
 
     command.__signature__ = own.replace(parameters=[*parameters.values()])  # type: ignore[attr-defined]
     command.__annotations__ = {name: one.annotation for name, one in parameters.items()}
@@ -178,7 +181,9 @@ def _project(given: dict[str, Any]) -> Path:
 
 def _refuse_misplaced(given: dict[str, Any]) -> None:
     """Refuse a project that stands where the command takes another word, as in ``frazil key orders 5 my_lake``."""
-    words = [word for value in given.values() for word in (value if isinstance(value, list) else [value])]
+    # frazil query takes a project in place of a statement.
+    values = [value for name, value in given.items() if name != "sql"]
+    words = [word for value in values for word in (value if isinstance(value, list) else [value])]
     for word in words:
         if isinstance(word, str) and _is_declared(Path(word)):
             raise typer.BadParameter(f"'{word}' is a project; name it with an option: --project {word}")
