@@ -268,7 +268,7 @@ def test_plan_and_run_show_warnings(project: Project) -> None:
     assert passed in plan
     assert field in plan
     assert "t01: alter bronze.t01: add column price string" in plan
-    assert plan.rstrip().endswith("4 steps; do them: frazil run")
+    assert plan.rstrip().endswith(f"4 steps; do them: frazil run -p {project.folder}")
     assert passed in done
     assert field in done
     assert "t01: 101 of 203 changes (50%) are older than what their key already had" in done
